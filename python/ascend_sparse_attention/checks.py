@@ -34,15 +34,24 @@ def _shape(sizes: Any) -> str:
     return "[" + ", ".join(str(size) for size in sizes) + "]"
 
 
-def check_scale(scaleValue: Any) -> float:
-    """The scale as a float; any finite number is taken as it is."""
-    if isinstance(scaleValue, torch.Tensor):
-        raise TypeError("scaleValue: expected a finite number, got a Tensor")
+def check_types(
+    query: Any, key: Any, value: Any, sparseIndices: Any, scaleValue: Any, inputLayout: Any, is_causal: Any
+) -> None:
+    """Check what Python lets slip: the kinds of the arguments, the layout's name and the scale's value."""
+    for name, tensor in (("query", query), ("key", key), ("value", value), ("sparseIndices", sparseIndices)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: expected a Tensor, got {type(tensor).__name__}")
     if isinstance(scaleValue, bool) or not isinstance(scaleValue, (int, float, torch.SymInt, torch.SymFloat)):
         raise TypeError(f"scaleValue: expected a finite number, got {type(scaleValue).__name__}")
-    if isinstance(scaleValue, (int, float)) and not math.isfinite(scaleValue):
+    # A comparison rather than math.isfinite: torch.compile can trace it for a scale that is an argument.
+    if isinstance(scaleValue, (int, float)) and not -math.inf < scaleValue < math.inf:
         raise ValueError(f"scaleValue: expected a finite number, got {scaleValue}")
-    return scaleValue if isinstance(scaleValue, torch.SymFloat) else float(scaleValue)
+    if not isinstance(inputLayout, str):
+        raise TypeError(f"inputLayout: expected a str, got {type(inputLayout).__name__}")
+    if inputLayout not in LAYOUTS:
+        raise ValueError(f'inputLayout: expected "BSND" or "BNSD", got "{inputLayout}"')
+    if not isinstance(is_causal, bool):
+        raise TypeError(f"is_causal: expected a bool, got {type(is_causal).__name__}")
 
 
 def check_sparse_flash_attention(
@@ -61,18 +70,8 @@ def check_sparse_flash_attention(
         ValueError: a wrong layout, rank, size, stride, device or scale. The message names the argument, what was
             expected and what came.
     """
+    check_types(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)
     tensors = {"query": query, "key": key, "value": value, "sparseIndices": sparseIndices}
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name}: expected a Tensor, got {type(tensor).__name__}")
-    if not isinstance(inputLayout, str):
-        raise TypeError(f"inputLayout: expected a str, got {type(inputLayout).__name__}")
-    if inputLayout not in LAYOUTS:
-        raise ValueError(f'inputLayout: expected "BSND" or "BNSD", got "{inputLayout}"')
-    if not isinstance(is_causal, bool):
-        raise TypeError(f"is_causal: expected a bool, got {type(is_causal).__name__}")
-    check_scale(scaleValue)
-
     names = DIM_NAMES[inputLayout]
     for name, tensor in tensors.items():
         if tensor.dim() != 4:
@@ -92,9 +91,7 @@ def check_sparse_flash_attention(
         if tensor.device != query.device:
             raise ValueError(f"{name}: expected device {query.device} (query's), got {tensor.device}")
 
-    size = {
-        name: dict(zip(names[name], tensor.shape)) for name, tensor in tensors.items()
-    }
+    size = {name: dict(zip(names[name], tensor.shape)) for name, tensor in tensors.items()}
     problem = SfaProblem(
         B=size["query"]["B"],
         S1=size["query"]["S1"],
@@ -117,9 +114,9 @@ def check_sparse_flash_attention(
 
 
 def _check_sizes(p: SfaProblem, size: dict[str, dict[str, int]]) -> None:
-    for name, owner in (("key", "query"), ("value", "query"), ("sparseIndices", "query")):
+    for name in ("key", "value", "sparseIndices"):
         if size[name]["B"] != p.B:
-            raise ValueError(f"{name}: expected B = {p.B} ({owner}'s), got {size[name]['B']}")
+            raise ValueError(f"{name}: expected B = {p.B} (query's), got {size[name]['B']}")
     if p.N1 < 1:
         raise ValueError(f"query: expected N1 >= 1, got {p.N1}")
     if p.N2 < 1:

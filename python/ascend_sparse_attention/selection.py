@@ -52,7 +52,10 @@ def index_check_requested(check_indices: bool | None) -> bool:
 
 
 def check_index_values(sparseIndices: torch.Tensor, S2: int, layout: str) -> None:
-    """Raise ValueError naming the first index outside [0, S2) by its (b, n2, s1, slot). Reads the tensor: synchronises."""
+    """Raise ValueError naming the first index outside [0, S2) by its (b, n2, s1, slot).
+
+    Reads the tensor, so it synchronises a device.
+    """
     indices = as_bnsd(sparseIndices, layout)
     bad = (indices < 0) | (indices >= S2)
     count = int(bad.sum())

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers the ops with torch. The NPU's kernels come from the C++ library that build.sh makes (PrivateUse1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import backends
+from ..checks import check_sparse_flash_attention
+
+NAMESPACE = "ascend_sparse_attention"
+
+_ARGUMENTS = (
+    "Tensor query, Tensor key, Tensor value, Tensor sparseIndices, float scaleValue, "
+    'str inputLayout="BSND", bool is_causal=False'
+)
+
+#: The op as the operator description has it, and the same with the LSE beside it.
+SCHEMAS = {
+    "sparse_flash_attention": f"sparse_flash_attention({_ARGUMENTS}) -> Tensor",
+    "sparse_flash_attention_with_lse": f"sparse_flash_attention_with_lse({_ARGUMENTS}) -> (Tensor, Tensor)",
+}
+
+# Kept alive for the life of the process: torch drops the ops with the Library object.
+_library = torch.library.Library(NAMESPACE, "DEF")
+for _schema in SCHEMAS.values():
+    _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+
+
+def _run(
+    backend_name: str,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str,
+    is_causal: bool,
+    return_lse: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Check, answer an empty call without a launch, else run on the named backend."""
+    problem = check_sparse_flash_attention(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)
+    backend = backends.resolve(backend_name, query.device)
+    if problem.B == 0 or problem.S1 == 0:
+        output = query.new_empty(problem.output_shape)
+        return output, query.new_empty(problem.lse_shape, dtype=torch.float32) if return_lse else None
+    return backend.sparse_flash_attention(query, key, value, sparseIndices, float(scaleValue), problem, return_lse)
+
+
+def _device_kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str = "BSND",
+    is_causal: bool = False,
+) -> torch.Tensor:
+    output, _ = _run(
+        query.device.type, query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=False
+    )
+    return output
+
+
+def _device_kernel_with_lse(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str = "BSND",
+    is_causal: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    output, lse = _run(
+        query.device.type, query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=True
+    )
+    assert lse is not None
+    return output, lse
+
+
+for _key in ("CPU", "CUDA"):
+    _library.impl("sparse_flash_attention", _device_kernel, _key)
+    _library.impl("sparse_flash_attention_with_lse", _device_kernel_with_lse, _key)
+
+
+@torch.library.register_fake(f"{NAMESPACE}::sparse_flash_attention", lib=_library)
+def _fake(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str = "BSND",
+    is_causal: bool = False,
+) -> torch.Tensor:
+    problem = check_sparse_flash_attention(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)
+    return query.new_empty(problem.output_shape)
+
+
+@torch.library.register_fake(f"{NAMESPACE}::sparse_flash_attention_with_lse", lib=_library)
+def _fake_with_lse(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str = "BSND",
+    is_causal: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    problem = check_sparse_flash_attention(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)
+    return query.new_empty(problem.output_shape), query.new_empty(problem.lse_shape, dtype=torch.float32)
+
+
+def _no_backward(ctx: Any, *grads: torch.Tensor) -> None:
+    raise NotImplementedError("sparse_flash_attention: expected inference, got a backward pass; it has none yet")
+
+
+for _name in SCHEMAS:
+    torch.library.register_autograd(f"{NAMESPACE}::{_name}", _no_backward, lib=_library)
