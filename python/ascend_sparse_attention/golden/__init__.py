@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goldens: float64 references that every backend is judged by, and the native reference in the io dtype."""
+
+from .blocks import DEFAULT_MEMORY_LIMIT_BYTES, BlockIndex
+from .sfa import GoldenBlock, GoldenResult, iter_blocks, sparse_flash_attention
+
+__all__ = [
+    "DEFAULT_MEMORY_LIMIT_BYTES",
+    "BlockIndex",
+    "GoldenBlock",
+    "GoldenResult",
+    "iter_blocks",
+    "sparse_flash_attention",
+]
