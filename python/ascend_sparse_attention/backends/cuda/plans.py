@@ -1,0 +1,521 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a sparsity structure to the int32 tables that the block kernels read.
+
+Every structure becomes two things:
+
+* **query tiles**: up to ``block_m`` rows that share one stream of keys. A row is a (token, query head) pair; the heads
+  of one kv head are stacked (``heads_per_tile`` of them, token major), since they read the same keys.
+* **key streams**: for each query tile the keys in the order in which they count, cut into steps of ``block_n`` keys.
+  Steps are full wherever the stream allows it, whatever the size of the blocks it came from.
+
+How a step finds its keys is the plan's `keys` mode:
+
+========  =================================================================================================
+RANGE     one block index a step: block size C is a multiple of block_n (or the stream is dense)
+PACKED    a block index a key: key n of the stream is indices[n // C] * C + n % C, any C, 1 included
+RUNS      a table row a step: up to `segments` runs of consecutive keys (variable blocks, adjacent ones merged)
+========  =================================================================================================
+
+Block rows of one or a few rows waste a matrix tile. When such a structure is dense enough they are joined, and the
+plan becomes one of coarse blocks with a bit a (row, key) pair: `plan_bsr` compares the time of the gather (bound by
+L2 reads) with that of the coarse product (bound by arithmetic) under the two rates of `configs.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import configs
+from .configs import BlockConfig
+
+#: int32 fields of one query tile. kv_head is -1 where all kv heads share the structure (then a grid dimension has it).
+TILE_FIELDS = ("token", "rows", "kv_head", "stream", "kv_len", "local_row", "qo_len", "mask_word")
+
+RANGE, PACKED, RUNS, DENSE = 0, 1, 2, 3
+MASK_NONE, MASK_LOCAL, MASK_BY_KEY = 0, 1, 2
+
+#: More runs a step than this are cheaper as a list of keys than as a chain of selects.
+MAX_SEGMENTS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockPlan:
+    """One planned block-sparse attention. Immutable; holds every device tensor that its launches read.
+
+    Attributes:
+        tiles: int32 [T, 8], fields `TILE_FIELDS`, longest stream first within a kv head.
+        stream: int32. RANGE and PACKED: block indices. RUNS: [steps, 2 * segments] rows of (first lane, key - lane).
+        mask_words: int32 bits of (row, key), 32 keys a word, rows aligned to 64 keys; None without per-element masks.
+        tokens, num_keys: lengths of q and of k.
+        num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo: as planned.
+        keys: RANGE, PACKED or RUNS.  block_cols: C of RANGE and PACKED.  segments: runs a step of RUNS.
+        mask: MASK_NONE, MASK_LOCAL (bit by position in the stream) or MASK_BY_KEY (bit by key).
+        mask_stride: words a mask row; 0 where it follows from the stream's length.
+        heads_per_tile: query heads stacked in one tile.
+        causal, pos_encoding: act on local coordinates (see `plan_bsr`).
+        config: pinned tile sizes, warps and stages.
+        shared_structure: one structure for all kv heads.
+        slopes: ALiBi slopes, float32 [Hq], or None.
+        kept_pairs: (row, key) pairs kept over all query heads, masks not counted: for reports of TFLOP/s.
+    """
+
+    tiles: torch.Tensor
+    stream: torch.Tensor
+    mask_words: torch.Tensor | None
+    tokens: int
+    num_keys: int
+    num_qo_heads: int
+    num_kv_heads: int
+    head_dim_qk: int
+    head_dim_vo: int
+    keys: int
+    block_cols: int
+    segments: int
+    mask: int
+    mask_stride: int
+    heads_per_tile: int
+    causal: bool
+    pos_encoding: str
+    config: BlockConfig
+    kept_pairs: int
+    shared_structure: bool
+    slopes: torch.Tensor | None
+
+    @property
+    def group(self) -> int:
+        """Query heads that share one kv head."""
+        return self.num_qo_heads // self.num_kv_heads
+
+
+@functools.cache
+def alibi_slopes(num_heads: int, device: torch.device) -> torch.Tensor:
+    """Standard ALiBi slopes, float32 [num_heads]: 2^(-8 i / n) for the largest power of two n <= num_heads, then every
+    other one of the sequence for 2 n (Press et al. 2022). Made once a head count and device, since a copy from the host
+    may not happen in a captured graph."""
+    n = 1 << (num_heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
+    slopes += [2.0 ** (-4.0 * (2 * i + 1) / n) for i in range(num_heads - n)]
+    return torch.tensor(slopes, dtype=torch.float32, device=device)
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _heads_per_tile(rows: int, group: int, block_m: int) -> int:
+    """How many of the group's heads a tile stacks: no more than fit beside the rows of one block row."""
+    if rows >= block_m:
+        return 1
+    return max(1, min(group, block_m // max(rows, 1)))
+
+
+def _query_tiles(
+    row_start: np.ndarray,
+    row_count: np.ndarray,
+    kv_head: np.ndarray,
+    stream: np.ndarray,
+    kv_len: np.ndarray,
+    mask_word: np.ndarray,
+    tokens_per_tile: int,
+) -> torch.Tensor:
+    """Cut block rows into query tiles and order them: by kv head (its keys stay in L2), then longest stream first."""
+    pieces = -(-row_count // tokens_per_tile)
+    owner = np.repeat(np.arange(row_count.size), pieces)
+    first = np.cumsum(pieces) - pieces
+    local = (np.arange(owner.size) - first[owner]) * tokens_per_tile
+    fields = np.empty((owner.size, len(TILE_FIELDS)), dtype=np.int32)
+    fields[:, 0] = row_start[owner] + local
+    fields[:, 1] = np.minimum(row_count[owner] - local, tokens_per_tile)
+    fields[:, 2] = kv_head[owner]
+    fields[:, 3] = stream[owner]
+    fields[:, 4] = kv_len[owner]
+    fields[:, 5] = local
+    fields[:, 6] = row_count[owner]
+    fields[:, 7] = mask_word[owner]
+    order = np.lexsort((-fields[:, 4], fields[:, 2]))
+    return torch.from_numpy(np.ascontiguousarray(fields[order]))
+
+
+def _to_device(table: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy to the device. From fresh pageable memory the copy has read its source when it returns, so no later plan
+    can overwrite what an earlier one still sends."""
+    return table.to(device)
+
+
+def pack_rows(bits: torch.Tensor) -> torch.Tensor:
+    """Pack bool [..., n] into int32 words [..., ceil(n / 32)], bit i of word w being element 32 * w + i."""
+    n = bits.shape[-1]
+    words = _ceil_div(n, 32)
+    if words * 32 != n:
+        bits = torch.nn.functional.pad(bits, (0, words * 32 - n))
+    grouped = bits.reshape(*bits.shape[:-1], words, 4, 8).to(torch.uint8)
+    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=bits.device)
+    packed = (grouped * weights).sum(-1, dtype=torch.uint8)
+    return packed.view(torch.int32).squeeze(-1)
+
+
+def _unpack_segments(packed: torch.Tensor, row_bits: np.ndarray, rows: int) -> tuple[torch.Tensor, np.ndarray]:
+    """Repack byte-padded little-endian segments ([rows, row_bits[i]] each) to 32-bit words, rows aligned to 64 keys.
+
+    Returns:
+        int32 words on the device of `packed`, and the first word of each segment.
+    """
+    seg_bytes = -(-(row_bits.astype(np.int64) * rows) // 8)
+    byte_start = np.cumsum(seg_bytes) - seg_bytes
+    row_words = -(-row_bits.astype(np.int64) // 64) * 2
+    word_start = np.cumsum(row_words * rows) - row_words * rows
+    total_words = int((row_words * rows).sum())
+    if total_words >= 2**31:
+        raise ValueError(f"mask: expected fewer than 2**31 words of 32 bits, got {total_words}")
+    out = torch.zeros(max(total_words, 1), dtype=torch.int32, device=packed.device)
+    device = packed.device
+    words = torch.from_numpy(row_words * rows).to(device)
+    chunk = 1 << 20
+    for begin in range(0, total_words, chunk):  # bounds the temporaries at 32 bits a word
+        end = min(begin + chunk, total_words)
+        word = torch.arange(begin, end, device=device)
+        starts = torch.from_numpy(word_start).to(device)
+        seg = torch.searchsorted(starts + words, word, right=True)
+        within = word - starts[seg]
+        rw = torch.from_numpy(row_words).to(device)[seg]
+        bits_of_row = torch.from_numpy(row_bits.astype(np.int64)).to(device)[seg]
+        row, col_word = within // rw, within % rw
+        col = col_word.unsqueeze(-1) * 32 + torch.arange(32, device=device)
+        bit = row.unsqueeze(-1) * bits_of_row.unsqueeze(-1) + col
+        byte = torch.from_numpy(byte_start).to(device)[seg].unsqueeze(-1) + bit // 8
+        inside = col < bits_of_row.unsqueeze(-1)
+        value = packed[torch.where(inside, byte, 0)].to(torch.int32) >> (bit % 8).to(torch.int32)
+        keep = (value & 1).bool() & inside
+        out[begin:end] = pack_rows(keep).reshape(-1)
+    return out, word_start
+
+
+def plan_bsr(
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    *,
+    M: int,
+    N: int,
+    R: int,
+    C: int,
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim_qk: int,
+    head_dim_vo: int,
+    q_dtype: torch.dtype,
+    packed_mask: torch.Tensor | None = None,
+    causal: bool = False,
+    pos_encoding: str = "NONE",
+    device: torch.device,
+) -> BlockPlan:
+    """Plan attention over a block-sparse row structure of (R, C) blocks.
+
+    Args:
+        indptr: int32 [ceil(M / R) + 1], validated.
+        indices: int32 [nnz], validated, 0 <= index < N // C; order and repetition are kept.
+        M, N, R, C: rows, columns, rows of a block, columns of a block.
+        packed_mask: uint8; one segment a block row, padded to whole bytes, little bit order, row-major [R, nnz_i * C].
+            Overrides `causal`.
+        causal, pos_encoding: act on the compacted coordinates of each block row, bottom-right aligned a block row.
+        device: where the plan will run.
+    """
+    group = num_qo_heads // num_kv_heads
+    starts = indptr.to("cpu", torch.int64).numpy()
+    counts = np.diff(starts)
+    block_rows = counts.size
+    row_start = np.arange(block_rows, dtype=np.int64) * R
+    row_count = np.minimum(M - row_start, R)
+    if packed_mask is not None:
+        causal = False
+    if R == 1:
+        causal = False  # a single row's bottom-right triangle is the whole row
+    coarse = None
+    if packed_mask is None and not causal and pos_encoding == "NONE" and R * group < configs.COARSEN_BELOW_ROWS:
+        coarse = _coarsen(
+            counts, indices, M, N, R, C, num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo, q_dtype, device
+        )
+    kept = int((counts * row_count).sum()) * C * num_qo_heads
+    common: dict[str, Any] = {
+        "tokens": M,
+        "num_keys": N,
+        "num_qo_heads": num_qo_heads,
+        "num_kv_heads": num_kv_heads,
+        "head_dim_qk": head_dim_qk,
+        "head_dim_vo": head_dim_vo,
+        "causal": causal,
+        "pos_encoding": pos_encoding,
+        "kept_pairs": kept,
+        "segments": 1,
+        "shared_structure": True,
+        "slopes": alibi_slopes(num_qo_heads, device) if pos_encoding == "ALIBI" else None,
+    }
+    if coarse is not None:
+        return BlockPlan(**coarse, **common)
+
+    mask_words, mask_word = None, np.zeros(block_rows, dtype=np.int64)
+    if packed_mask is not None:
+        mask_words, mask_word = _unpack_segments(packed_mask.to(device), counts * C, R)
+    config = configs.block_config(
+        rows=R * group,
+        block_cols=C,
+        head_dim_qk=head_dim_qk,
+        head_dim_vo=head_dim_vo,
+        dtype=q_dtype,
+        masked=packed_mask is not None,
+        rope=pos_encoding == "ROPE_LLAMA",
+    )
+    heads = _heads_per_tile(R, group, config.block_m)
+    tiles = _query_tiles(
+        row_start,
+        row_count,
+        np.zeros(block_rows, dtype=np.int64),
+        starts[:-1],
+        counts * C,
+        mask_word,
+        config.block_m // heads,
+    )
+    return BlockPlan(
+        tiles=_to_device(tiles, device),
+        stream=indices.to(device=device, dtype=torch.int32),
+        mask_words=mask_words,
+        keys=RANGE if C % config.block_n == 0 else PACKED,
+        block_cols=C,
+        mask=MASK_LOCAL if packed_mask is not None else MASK_NONE,
+        mask_stride=0,
+        heads_per_tile=heads,
+        config=config,
+        **common,
+    )
+
+
+def _coarsen(
+    counts: np.ndarray,
+    indices: torch.Tensor,
+    M: int,
+    N: int,
+    R: int,
+    C: int,
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim_qk: int,
+    head_dim_vo: int,
+    q_dtype: torch.dtype,
+    device: torch.device,
+) -> dict[str, Any] | None:
+    """Join block rows into tiles of matrix size with a bit a (token, key) pair, if that is the faster of the two.
+
+    Returns None where the gather wins, where a row repeats a column (a bit can't count twice), or where the bits would
+    not fit.
+    """
+    group = num_qo_heads // num_kv_heads
+    config = configs.bitmask_config(head_dim_qk=head_dim_qk, head_dim_vo=head_dim_vo, dtype=q_dtype)
+    heads = min(group, config.block_m)
+    tokens_per_tile = config.block_m // heads
+    nnz = int(counts.sum())
+    pairs = nnz * R * C
+    elem = q_dtype.itemsize
+    gather_s = pairs / max(min(R, config.block_m), 1) * num_kv_heads * (head_dim_qk + head_dim_vo) * elem
+    gather_s /= configs.L2_GATHER_BYTES_PER_S
+    head_chunks = _ceil_div(group, heads)
+    step_flop = 2.0 * (head_dim_qk + head_dim_vo) * config.block_m * config.block_n * num_kv_heads * head_chunks
+
+    def coarse_s(steps: int) -> float:
+        return steps * step_flop / configs.BITMASK_FLOP_PER_S
+
+    block_n = config.block_n
+    coarse_rows, key_tiles = _ceil_div(M, tokens_per_tile), _ceil_div(N, block_n)
+    mask_stride = key_tiles * (block_n // 32)
+    if M * mask_stride >= 2**31 or nnz == 0:
+        return None
+    # A step is needed wherever its tile holds one pair, so there are at most min(all, nnz * blocks) of them: cheap to
+    # rule the coarse form out before the bits are drawn.
+    density = pairs / max(M * N, 1)
+    expected = coarse_rows * key_tiles * (1.0 - (1.0 - min(density, 1.0)) ** (tokens_per_tile * block_n / (R * C)))
+    if coarse_s(int(expected)) > gather_s:
+        return None
+
+    words = torch.zeros(M, mask_stride, dtype=torch.int32, device=device)
+    cols = indices.to(device=device, dtype=torch.int64)
+    row_of = torch.repeat_interleave(
+        torch.arange(counts.size, device=device), torch.from_numpy(counts).to(device), output_size=nnz
+    )
+    drawn = 0
+    first_of = np.concatenate([[0], np.cumsum(counts)])
+    rows_a_chunk = max(1, (1 << 28) // (key_tiles * block_n * R)) * R  # a byte a pair: 256 MiB at a time
+    for begin in range(0, M, rows_a_chunk):
+        end = min(M, begin + rows_a_chunk)
+        first_row, last_row = begin // R, _ceil_div(end, R)
+        lo, hi = int(first_of[first_row]), int(first_of[last_row])
+        bits = torch.zeros((last_row - first_row) * R, key_tiles * block_n, dtype=torch.bool, device=device)
+        blocks = bits.as_strided((last_row - first_row, R, N // C, C), (R * bits.shape[1], bits.shape[1], C, 1))
+        blocks[row_of[lo:hi] - first_row, :, cols[lo:hi], :] = True
+        drawn += int(bits.sum())
+        words[begin:end] = pack_rows(bits)[: end - begin]
+    if drawn != pairs:
+        return None  # some row repeats a column
+    padded = torch.nn.functional.pad(words, (0, 0, 0, coarse_rows * tokens_per_tile - M))
+    nonempty = (padded.view(coarse_rows, tokens_per_tile, key_tiles, block_n // 32) != 0).any(3).any(1)
+    steps = nonempty.sum(1).cpu().numpy()
+    if coarse_s(int(steps.sum())) > gather_s:
+        return None
+    stream = nonempty.nonzero()[:, 1].to(torch.int32)
+    starts = np.cumsum(steps) - steps
+    token = np.arange(coarse_rows, dtype=np.int64) * tokens_per_tile
+    tiles = _query_tiles(
+        token,
+        np.minimum(M - token, tokens_per_tile),
+        np.zeros(coarse_rows, dtype=np.int64),
+        starts,
+        steps * block_n,
+        token * mask_stride,
+        tokens_per_tile,
+    )
+    return {
+        "tiles": _to_device(tiles, device),
+        "stream": stream,
+        "mask_words": words.reshape(-1),
+        "keys": RANGE,
+        "block_cols": block_n,
+        "mask": MASK_BY_KEY,
+        "mask_stride": mask_stride,
+        "heads_per_tile": heads,
+        "config": config,
+    }
+
+
+def plan_variable(
+    block_mask_map: torch.Tensor,
+    block_row_sz: torch.Tensor,
+    block_col_sz: torch.Tensor,
+    *,
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim_qk: int,
+    head_dim_vo: int,
+    q_dtype: torch.dtype,
+    causal: bool = False,
+    pos_encoding: str = "NONE",
+    device: torch.device,
+) -> BlockPlan:
+    """Plan attention over blocks of varying size, one structure a kv head.
+
+    Args:
+        block_mask_map: bool [Hk, MB, NB].
+        block_row_sz: int32 [Hk, MB]; block_col_sz: int32 [Hk, NB]; zero sizes are legal.
+        causal, pos_encoding: act on the compacted coordinates of each block row.
+    """
+    group = num_qo_heads // num_kv_heads
+    rows = block_row_sz.to("cpu", torch.int64).numpy()
+    cols = block_col_sz.to(device=device, dtype=torch.int64)
+    mask = block_mask_map.to(device=device, dtype=torch.bool)
+    heads_kv, block_rows, _ = mask.shape
+    tokens, num_keys = int(rows[0].sum()), int(cols[0].sum())
+    row_start = np.cumsum(rows, axis=1) - rows
+
+    # Selected, non-empty column blocks in row-major order; `work` numbers the (kv head, block row) pairs.
+    selected = (mask & (cols > 0).unsqueeze(1)).nonzero()
+    work = selected[:, 0] * block_rows + selected[:, 1]
+    end_of = cols.cumsum(1)
+    size = cols[selected[:, 0], selected[:, 2]]
+    end = end_of[selected[:, 0], selected[:, 2]]
+    start = end - size
+    kv_len = torch.zeros(heads_kv * block_rows, dtype=torch.int64, device=device).index_add_(0, work, size)
+
+    # Merge neighbours: a run starts where the work changes or a gap lies between.
+    opens = torch.ones_like(work, dtype=torch.bool)
+    opens[1:] = (work[1:] != work[:-1]) | (start[1:] != end[:-1])
+    run_start = start[opens]
+    before = size.cumsum(0) - size  # keys before this block, over all works
+    run_before = before[opens]
+
+    mean_rows = max(1, tokens // max(block_rows, 1))
+    total_keys = int(kv_len.sum())
+    runs = run_start.numel()
+    mean_run = total_keys // max(runs, 1)
+    config = configs.block_config(
+        rows=mean_rows * group,
+        block_cols=max(mean_run, 1),
+        head_dim_qk=head_dim_qk,
+        head_dim_vo=head_dim_vo,
+        dtype=q_dtype,
+        masked=False,
+        rope=pos_encoding == "ROPE_LLAMA",
+        variable=True,
+    )
+    block_n = config.block_n
+
+    work_before = kv_len.cumsum(0) - kv_len
+    steps_of = (kv_len + block_n - 1) // block_n
+    steps_before = steps_of.cumsum(0) - steps_of
+    total_steps = int(steps_of.sum())
+    segments, stream = 1, torch.zeros(1, 2, dtype=torch.int32, device=device)
+    keys = RUNS
+    if total_steps:
+        owner = torch.repeat_interleave(
+            torch.arange(steps_of.numel(), device=device), steps_of, output_size=total_steps
+        )
+        step_key = work_before[owner] + (torch.arange(total_steps, device=device) - steps_before[owner]) * block_n
+        step_end = torch.minimum(step_key + block_n, work_before[owner] + kv_len[owner])
+        first = torch.searchsorted(run_before, step_key, right=True) - 1
+        last = torch.searchsorted(run_before, step_end, right=False) - 1
+        widest = int((last - first).max()) + 1
+        if widest <= MAX_SEGMENTS:
+            segments = 1 << (widest - 1).bit_length()
+            run = first.unsqueeze(1) + torch.arange(segments, device=device)
+            live = run <= last.unsqueeze(1)
+            run = torch.where(live, run, 0)
+            lane = run_before[run] - step_key.unsqueeze(1)
+            table = torch.stack([torch.where(live, lane, block_n), run_start[run] - lane], dim=2)
+            stream = table.reshape(total_steps, 2 * segments).to(torch.int32)
+            stream_begin = steps_before
+        else:  # tiny blocks: a list of keys is no longer than the table would be
+            keys = PACKED
+            run_len = torch.diff(run_before, append=torch.tensor([total_keys], device=device))
+            of = torch.repeat_interleave(torch.arange(runs, device=device), run_len, output_size=total_keys)
+            stream = (run_start[of] + torch.arange(total_keys, device=device) - run_before[of]).to(torch.int32)
+            stream_begin = work_before
+    else:
+        stream_begin = steps_before
+    if stream.numel() >= 2**31:
+        raise ValueError(f"block_mask_map: expected tables below 2**31 entries, got {stream.numel()}")
+
+    heads = _heads_per_tile(mean_rows, group, config.block_m)
+    host_len, host_begin = torch.stack([kv_len, stream_begin]).cpu().numpy()
+    flat_rows = rows.reshape(-1)
+    tiles = _query_tiles(
+        row_start.reshape(-1),
+        flat_rows,
+        np.repeat(np.arange(heads_kv), block_rows),
+        host_begin,
+        host_len,
+        np.zeros_like(flat_rows),
+        config.block_m // heads,
+    )
+    return BlockPlan(
+        tiles=_to_device(tiles, device),
+        stream=stream,
+        mask_words=None,
+        tokens=tokens,
+        num_keys=num_keys,
+        num_qo_heads=num_qo_heads,
+        num_kv_heads=num_kv_heads,
+        head_dim_qk=head_dim_qk,
+        head_dim_vo=head_dim_vo,
+        keys=keys,
+        block_cols=1,
+        segments=segments,
+        mask=MASK_NONE,
+        mask_stride=0,
+        heads_per_tile=heads,
+        causal=causal,
+        pos_encoding=pos_encoding,
+        config=config,
+        kept_pairs=int((host_len * flat_rows).sum()) * group,
+        shared_structure=False,
+        slopes=alibi_slopes(num_qo_heads, device) if pos_encoding == "ALIBI" else None,
+    )
