@@ -59,7 +59,7 @@ struct Work {
 
 class CubeSide {
 public:
-    __aicore__ inline CubeSide(TPipe& pipe, const Work& work, GM_ADDR weight) : work_(work)
+    __aicore__ inline CubeSide(TPipe& pipe, const Work& work, GM_ADDR weight) : pipe_(pipe), work_(work)
     {
         const GatherMatmulTiling& t = work_.tiling;
         weight_.SetGlobalBuffer((__gm__ half*)weight, static_cast<uint64_t>(t.n) * t.k);
@@ -81,8 +81,9 @@ public:
             return;
         }
         for (uint32_t slot = 0; slot < RING; ++slot) {
+            l0Free_[slot] = pipe_.AllocEventID<HardEvent::M_MTE1>();    // TPipe keeps the first ids of M_MTE1 for itself
             SetFlag<HardEvent::MTE1_MTE2>(slot);
-            SetFlag<HardEvent::M_MTE1>(slot);
+            SetFlag<HardEvent::M_MTE1>(l0Free_[slot]);
             SetFlag<HardEvent::FIX_M>(slot);
         }
         const GatherMatmulTiling& t = work_.tiling;
@@ -92,8 +93,9 @@ public:
         }
         for (uint32_t slot = 0; slot < RING; ++slot) {
             WaitFlag<HardEvent::MTE1_MTE2>(slot);
-            WaitFlag<HardEvent::M_MTE1>(slot);
+            WaitFlag<HardEvent::M_MTE1>(l0Free_[slot]);
             WaitFlag<HardEvent::FIX_M>(slot);
+            pipe_.ReleaseEventID<HardEvent::M_MTE1>(l0Free_[slot]);
         }
     }
 
@@ -164,7 +166,7 @@ private:
         const uint32_t columnFractals = AlignUp(t.n, CUBE) / CUBE;
         const uint32_t stepFractals = step / CUBE;
 
-        WaitFlag<HardEvent::M_MTE1>(slot);
+        WaitFlag<HardEvent::M_MTE1>(l0Free_[slot]);
         LoadData2DParams leftParams;
         leftParams.repeatTimes = static_cast<uint8_t>(stepFractals);
         leftParams.srcStride = static_cast<uint16_t>(rowFractals);
@@ -189,9 +191,10 @@ private:
         if (rowFractals * columnFractals < SMALL_MMAD_FRACTALS) {
             PipeBarrier<PIPE_M>();
         }
-        SetFlag<HardEvent::M_MTE1>(slot);
+        SetFlag<HardEvent::M_MTE1>(l0Free_[slot]);
     }
 
+    TPipe& pipe_;
     Work work_;
     GlobalTensor<half> weight_;
     TBuf<TPosition::A1> rowsBuf_;
@@ -204,6 +207,7 @@ private:
     LocalTensor<half> l0a_;
     LocalTensor<half> l0b_;
     LocalTensor<float> l0c_;
+    TEventID l0Free_[RING];
     uint32_t stepCount_ = 0;
 };
 

@@ -24,7 +24,7 @@ template <typename In, typename Out, bool TRANSPOSE_B>
 class Matmul {
 public:
     __aicore__ inline Matmul(TPipe& pipe, GM_ADDR a, GM_ADDR b, GM_ADDR c, const MatmulTiling& tiling)
-        : m_(tiling.m), n_(tiling.n), k_(tiling.k)
+        : pipe_(pipe), m_(tiling.m), n_(tiling.n), k_(tiling.k)
     {
         a_.SetGlobalBuffer((__gm__ In*)a, static_cast<uint64_t>(m_) * k_);
         b_.SetGlobalBuffer((__gm__ In*)b, static_cast<uint64_t>(n_) * k_);
@@ -46,8 +46,9 @@ public:
         // Fixpipe reads rows of L0C when it writes ND; Mmad must release them in the same order for unit flags to help.
         SetMMRowMajor();
         for (uint32_t slot = 0; slot < 2; ++slot) {
+            l0Free_[slot] = pipe_.AllocEventID<HardEvent::M_MTE1>();    // TPipe keeps the first ids of M_MTE1 for itself
             SetFlag<HardEvent::MTE1_MTE2>(slot);
-            SetFlag<HardEvent::M_MTE1>(slot);
+            SetFlag<HardEvent::M_MTE1>(l0Free_[slot]);
         }
         const uint32_t rowTiles = (m_ + BASE_M - 1) / BASE_M;
         const uint32_t columnTiles = (n_ + BASE_N - 1) / BASE_N;
@@ -56,7 +57,8 @@ public:
         }
         for (uint32_t slot = 0; slot < 2; ++slot) {
             WaitFlag<HardEvent::MTE1_MTE2>(slot);
-            WaitFlag<HardEvent::M_MTE1>(slot);
+            WaitFlag<HardEvent::M_MTE1>(l0Free_[slot]);
+            pipe_.ReleaseEventID<HardEvent::M_MTE1>(l0Free_[slot]);
         }
         SetMMColumnMajor();
     }
@@ -161,7 +163,7 @@ private:
         ++stepCount_;
         LocalTensor<In> left = l0a_[slot * BASE_M * STEP_K];
         LocalTensor<In> right = l0b_[slot * BASE_N * STEP_K];
-        WaitFlag<HardEvent::M_MTE1>(slot);
+        WaitFlag<HardEvent::M_MTE1>(l0Free_[slot]);
         LoadLeft(left, l1a_[chunkSlot * BASE_M * CHUNK_K], inner, m, chunk, step);
         LoadRight(right, l1b_[chunkSlot * BASE_N * CHUNK_K], inner, n, chunk, step);
         SetFlag<HardEvent::MTE1_M>(slot);
@@ -177,7 +179,7 @@ private:
         if (AlignUp(m, CUBE) / CUBE * (AlignUp(n, CUBE) / CUBE) < SMALL_MMAD_FRACTALS) {
             PipeBarrier<PIPE_M>();
         }
-        SetFlag<HardEvent::M_MTE1>(slot);
+        SetFlag<HardEvent::M_MTE1>(l0Free_[slot]);
     }
 
     __aicore__ inline void StoreTile(const LocalTensor<float>& c, uint32_t row, uint32_t column, uint32_t m, uint32_t n)
@@ -199,6 +201,7 @@ private:
         Fixpipe<Out, float, CFG_ROW_MAJOR>(c_[static_cast<uint64_t>(row) * n_ + column], c, params);
     }
 
+    TPipe& pipe_;
     GlobalTensor<In> a_;
     GlobalTensor<In> b_;
     GlobalTensor<Out> c_;
@@ -212,6 +215,7 @@ private:
     LocalTensor<In> l0a_;
     LocalTensor<In> l0b_;
     LocalTensor<float> l0c_;
+    TEventID l0Free_[2];
     uint32_t m_;
     uint32_t n_;
     uint32_t k_;
