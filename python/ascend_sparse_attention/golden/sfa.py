@@ -8,34 +8,28 @@ description, section 2). A repeated index counts as often as it stands; a masked
 never enter any sum, whatever they hold; a row with no slot left is exactly 0 with LSE -inf. A NaN in q or in a
 selected key or value reaches its row.
 
-The selected rows are gathered in the io dtype, a few query positions at a time, and converted there; scratch memory is
-allocated once and reused, because fresh pages cost more than the arithmetic.
+The selected rows are gathered in the io dtype and converted a few query positions at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from ..checks import check_sparse_flash_attention
 from ..layout import SfaProblem, as_bnsd, same_prefix
 from ..selection import kept_slots
-from .blocks import (
-    DEFAULT_MEMORY_LIMIT_BYTES,
-    BlockIndex,
-    SfaTensors,
-    output_rows_per_block,
-    plan_blocks,
-    rows_within,
-)
+from .blocks import DEFAULT_MEMORY_LIMIT_BYTES, BlockIndex, SfaTensors, WorkPlan, plan_blocks, run_blocks
 
 _LOG2_E = math.log2(math.e)
 
-#: Converted key and value rows worked on at once; beyond the cache a larger piece only costs memory.
-_GATHER_TARGET_BYTES = 8 << 20
+#: Scratch memory of one piece of work; beyond the cache a larger piece only costs memory.
+_PIECE_BYTES = 12 << 20
 
 
 @dataclass(frozen=True)
@@ -128,11 +122,23 @@ def iter_blocks(
         raise TypeError(f"dtype: expected torch.float64 or torch.float32, got {dtype}")
     tensors = SfaTensors.of(query, key, value, sparseIndices, inputLayout)
     work = _Work(p, tensors, float(scaleValue), dtype, same_prefix(value, key), memory_limit_bytes)
-    return (GoldenBlock(at, *work.block(at)) for at in plan_blocks(p, memory_limit_bytes))
+    return run_blocks(plan_blocks(p, memory_limit_bytes), work.begin, work.plan)
+
+
+class _Scratch:
+    """One thread's buffers, allocated at its first piece and reused: fresh pages cost more than the arithmetic."""
+
+    def __init__(self, p: SfaProblem, step: int, raw: torch.dtype, dtype: torch.dtype, device: torch.device) -> None:
+        slots = step * p.topK
+        self.raw = torch.empty(slots * p.Dk, dtype=raw, device=device)
+        self.single = torch.empty(slots * p.Dk, dtype=torch.float32, device=device)
+        self.k = torch.empty(slots * p.Dk, dtype=dtype, device=device)
+        self.v = torch.empty(slots * p.Dv, dtype=dtype, device=device)
+        self.scores = torch.empty(slots * p.G, dtype=dtype, device=device)
 
 
 class _Work:
-    """One call being computed: its tensors and the scratch memory that every piece of rows reuses."""
+    """One call being computed."""
 
     def __init__(
         self,
@@ -146,68 +152,60 @@ class _Work:
         self.p, self.t, self.scale, self.dtype = p, tensors, scale, dtype
         #: value is key's prefix in memory: one gathered copy serves both.
         self.one_copy = one_copy
-        width = p.Dk if one_copy else p.Dk + p.Dv
-        convert = 0 if dtype == torch.float32 else 4
-        # Of each selected row: in the io dtype, in float32, converted. Scores; q and out with a temporary; indices.
+        size = dtype.itemsize
+        # Each selected row raw, in float32 and converted; scores; q and out with a temporary each; indices and masks.
         row_bytes = (
-            p.topK * (max(p.Dk, p.Dv) * (tensors.k.element_size() + convert) + width * dtype.itemsize)
-            + p.G * p.topK * 2 * dtype.itemsize
-            + p.G * 2 * (p.Dk + p.Dv) * dtype.itemsize
+            p.topK * (p.Dk * (tensors.k.element_size() + 4) + (p.Dk + p.Dv) * size)
+            + p.G * p.topK * 2 * size
+            + p.G * 2 * (p.Dk + p.Dv) * size
             + p.topK * 24
         )
-        # A quarter of the bound is the blocks': the one being made and the one still in the consumer's hands.
-        rows = rows_within(row_bytes, memory_limit_bytes * 3 // 4, "one query position", memory_limit_bytes)
-        self.step = min(
-            rows,
-            max(1, _GATHER_TARGET_BYTES // (p.topK * width * dtype.itemsize)),
-            output_rows_per_block(p, memory_limit_bytes),
-        )
-        slots = self.step * p.topK
-        device = tensors.k.device
-        self._raw = torch.empty(slots * max(p.Dk, p.Dv), dtype=tensors.k.dtype, device=device)
-        self._float = torch.empty(self._raw.numel() if convert else 0, dtype=torch.float32, device=device)
-        self._k = torch.empty(slots * p.Dk, dtype=dtype, device=device)
-        self._v = self._k if one_copy else torch.empty(slots * p.Dv, dtype=dtype, device=device)
-        self._scores = torch.empty(slots * p.G, dtype=dtype, device=device)
+        self.plan = WorkPlan.of(p, row_bytes, _PIECE_BYTES, memory_limit_bytes, tensors.k.device)
+        self._local = threading.local()
 
-    def block(self, at: BlockIndex) -> tuple[torch.Tensor, torch.Tensor]:
-        """out [G, rows, Dv] and lse [G, rows] of one block."""
-        p, t = self.p, self.t
-        out = torch.empty((p.G, at.row_count, p.Dv), dtype=self.dtype, device=t.q.device)
-        lse = torch.empty((p.G, at.row_count), dtype=self.dtype, device=t.q.device)
-        for start in range(at.rows.start, at.rows.stop, self.step):
-            stop = min(start + self.step, at.rows.stop)
+    def begin(self, at: BlockIndex) -> tuple[GoldenBlock, list[Callable[[], None]], int]:
+        p = self.p
+        out = torch.empty((p.G, at.row_count, p.Dv), dtype=self.dtype, device=self.t.q.device)
+        lse = torch.empty((p.G, at.row_count), dtype=self.dtype, device=self.t.q.device)
+        tasks: list[Callable[[], None]] = []
+        for start, stop in self.plan.pieces(at.rows):
             here = slice(start - at.rows.start, stop - at.rows.start)
-            self._rows(at, start, stop, out[:, here], lse[:, here])
-        return out, lse
+            tasks.append(partial(self._rows, at, start, stop, out[:, here], lse[:, here]))
+        return GoldenBlock(at, out, lse), tasks, out.nbytes + lse.nbytes
+
+    def _scratch(self) -> _Scratch:
+        scratch: _Scratch | None = getattr(self._local, "scratch", None)
+        if scratch is None:
+            scratch = _Scratch(self.p, self.plan.step, self.t.k.dtype, self.dtype, self.t.k.device)
+            self._local.scratch = scratch
+        return scratch
 
     def _rows(self, at: BlockIndex, start: int, stop: int, out: torch.Tensor, lse: torch.Tensor) -> None:
-        p, t = self.p, self.t
+        """Query positions start..stop of a block into out [G, rows, Dv] and lse [G, rows]."""
+        p, t, scratch = self.p, self.t, self._scratch()
         slots = t.indices[at.b, at.n2, start:stop]
         keep = kept_slots(slots, start, p.S1, p.S2, p.is_causal)
         masked = (~keep).flatten().nonzero().flatten()
         # A masked slot reads row 0 in its place; what it reads is dropped from the scores and zeroed in the values.
         flat = slots.masked_fill(~keep, 0).flatten()
         q = t.q[at.b, at.heads, start:stop].transpose(0, 1).to(self.dtype)  # [rows, G, Dk]
-        k = self._gather(t.k[at.b, at.n2], flat, self._k)
-        scores = self._scores[: flat.numel() * p.G].view(stop - start, p.G, p.topK)
+        k = self._gather(t.k[at.b, at.n2], flat, scratch, scratch.k)
+        scores = scratch.scores[: flat.numel() * p.G].view(stop - start, p.G, p.topK)
         torch.bmm(q, k.transpose(1, 2), out=scores)
         lse.copy_(softmax_(scores.mul_(self.scale), keep.unsqueeze(1)).transpose(0, 1))
-        v = k[..., : p.Dv] if self.one_copy else self._gather(t.v[at.b, at.n2], flat, self._v)
+        v = k[..., : p.Dv] if self.one_copy else self._gather(t.v[at.b, at.n2], flat, scratch, scratch.v)
         if masked.numel():
             (k if self.one_copy else v).view(flat.numel(), -1).index_fill_(0, masked, 0.0)
         out.copy_(torch.bmm(scores, v).transpose(0, 1))
 
-    def _gather(self, source: torch.Tensor, flat: torch.Tensor, into: torch.Tensor) -> torch.Tensor:
+    def _gather(self, source: torch.Tensor, flat: torch.Tensor, scratch: _Scratch, into: torch.Tensor) -> torch.Tensor:
         """Rows `flat` of `source` [S2, D], converted, as [rows, topK, D]."""
         count, width = flat.numel(), source.shape[-1]
-        raw = self._raw[: count * width].view(count, width)
+        raw = scratch.raw[: count * width].view(count, width)
         torch.index_select(source, 0, flat, out=raw)
-        target = into[: count * width].view(count, width)
-        if self._float.numel():
-            # float16 goes to float64 five times faster by way of float32, and float32 holds it exactly.
-            raw = self._float[: count * width].view(count, width).copy_(raw)
-        return target.copy_(raw).view(-1, self.p.topK, width)
+        # float16 goes to float64 five times faster by way of float32, which holds every 16-bit value exactly.
+        single = scratch.single[: count * width].view(count, width).copy_(raw)
+        return into[: count * width].view(count, width).copy_(single).view(-1, self.p.topK, width)
 
 
 def softmax_(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
