@@ -13,19 +13,19 @@ namespace {
 
 constexpr uint32_t CUBE = 16;
 constexpr uint32_t FRACTAL = CUBE * CUBE;
-constexpr uint32_t LANES = 64;             // float32 elements of one repeat
+constexpr uint32_t LANES = 64;    // float32 elements of one repeat
 constexpr uint32_t BLOCK_BYTES = 32;
-constexpr uint32_t STEP_K = 128;           // k of one L0 buffer
+constexpr uint32_t STEP_K = 128;    // k of one L0 buffer
 constexpr uint32_t MAX_TILE_ROWS = 64;
 constexpr uint32_t RING = GATHER_MATMUL_RING;
-constexpr uint32_t VECTOR_CORES = 2;       // per cube core
+constexpr uint32_t VECTOR_CORES = 2;    // per cube core
 constexpr uint32_t SMALL_MMAD_FRACTALS = 10;
 
 // Cross-core flags, one per ring slot. Ids above 10 belong to SyncAll.
-constexpr uint16_t ROWS_READY = 0;         // vector -> cube: the slot holds gathered rows
-constexpr uint16_t ROWS_FREE = 2;          // cube -> vector: the rows are in L1
-constexpr uint16_t RESULT_READY = 4;       // cube -> vector: the slot holds results
-constexpr uint16_t RESULT_FREE = 6;        // vector -> cube: the results are in UB
+constexpr uint16_t ROWS_READY = 0;      // vector -> cube: the slot holds gathered rows
+constexpr uint16_t ROWS_FREE = 2;       // cube -> vector: the rows are in L1
+constexpr uint16_t RESULT_READY = 4;    // cube -> vector: the slot holds results
+constexpr uint16_t RESULT_FREE = 6;     // vector -> cube: the results are in UB
 
 __aicore__ inline uint32_t AlignUp(uint32_t value, uint32_t step) { return (value + step - 1) / step * step; }
 __aicore__ inline uint32_t Smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -81,7 +81,8 @@ public:
             return;
         }
         for (uint32_t slot = 0; slot < RING; ++slot) {
-            l0Free_[slot] = pipe_.AllocEventID<HardEvent::M_MTE1>();    // TPipe keeps the first ids of M_MTE1 for itself
+            l0Free_[slot] =
+                pipe_.AllocEventID<HardEvent::M_MTE1>();    // TPipe keeps the first ids of M_MTE1 for itself
             SetFlag<HardEvent::MTE1_MTE2>(slot);
             SetFlag<HardEvent::M_MTE1>(l0Free_[slot]);
             SetFlag<HardEvent::FIX_M>(slot);
@@ -440,13 +441,14 @@ private:
     LocalTensor<float> biasUb_;
     LocalTensor<float> sums_;
     uint32_t halfRows_;
-    uint32_t pitch_;      // float elements of a result row in UB
+    uint32_t pitch_;    // float elements of a result row in UB
 };
 
-} // namespace
+}    // namespace
 
-extern "C" __global__ __aicore__ void gather_matmul(GM_ADDR table, GM_ADDR index, GM_ADDR weight, GM_ADDR bias, GM_ADDR y,
-                                                    GM_ADDR columnSum, GM_ADDR workspace, GatherMatmulTiling tiling)
+extern "C" __global__ __aicore__ void gather_matmul(GM_ADDR table, GM_ADDR index, GM_ADDR weight, GM_ADDR bias,
+                                                    GM_ADDR y, GM_ADDR columnSum, GM_ADDR workspace,
+                                                    GatherMatmulTiling tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
     TPipe pipe;

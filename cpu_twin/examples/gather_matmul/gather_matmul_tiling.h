@@ -11,9 +11,9 @@
 struct GatherMatmulTiling {
     uint32_t tableRows;
     uint32_t count;
-    uint32_t k;               // a multiple of 16, at most 512
-    uint32_t n;               // 1 .. 128
-    uint32_t tileRows;        // indices per step of a block: 16, 32 or 64; each vector core takes half of them
+    uint32_t k;           // a multiple of 16, at most 512
+    uint32_t n;           // 1 .. 128
+    uint32_t tileRows;    // indices per step of a block: 16, 32 or 64; each vector core takes half of them
 };
 
 constexpr uint32_t GATHER_MATMUL_MAX_K = 512;

@@ -9,19 +9,18 @@ using namespace AscendC;
 
 namespace {
 
-constexpr uint32_t CUBE = 16;                    // a fractal is 16 x 16 for 16-bit types
+constexpr uint32_t CUBE = 16;    // a fractal is 16 x 16 for 16-bit types
 constexpr uint32_t FRACTAL = CUBE * CUBE;
 constexpr uint32_t BASE_M = 128;
 constexpr uint32_t BASE_N = 128;
-constexpr uint32_t CHUNK_K = 256;                // k of one L1 buffer
-constexpr uint32_t STEP_K = 128;                 // k of one L0 buffer
-constexpr uint32_t SMALL_MMAD_FRACTALS = 10;     // below this, Mmads on one L0C tile need a barrier between them
+constexpr uint32_t CHUNK_K = 256;               // k of one L1 buffer
+constexpr uint32_t STEP_K = 128;                // k of one L0 buffer
+constexpr uint32_t SMALL_MMAD_FRACTALS = 10;    // below this, Mmads on one L0C tile need a barrier between them
 
 __aicore__ inline uint32_t AlignUp(uint32_t value, uint32_t step) { return (value + step - 1) / step * step; }
 __aicore__ inline uint32_t Smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-template <typename In, typename Out, bool TRANSPOSE_B>
-class Matmul {
+template <typename In, typename Out, bool TRANSPOSE_B> class Matmul {
 public:
     __aicore__ inline Matmul(TPipe& pipe, GM_ADDR a, GM_ADDR b, GM_ADDR c, const MatmulTiling& tiling)
         : pipe_(pipe), m_(tiling.m), n_(tiling.n), k_(tiling.k)
@@ -46,7 +45,8 @@ public:
         // Fixpipe reads rows of L0C when it writes ND; Mmad must release them in the same order for unit flags to help.
         SetMMRowMajor();
         for (uint32_t slot = 0; slot < 2; ++slot) {
-            l0Free_[slot] = pipe_.AllocEventID<HardEvent::M_MTE1>();    // TPipe keeps the first ids of M_MTE1 for itself
+            l0Free_[slot] =
+                pipe_.AllocEventID<HardEvent::M_MTE1>();    // TPipe keeps the first ids of M_MTE1 for itself
             SetFlag<HardEvent::MTE1_MTE2>(slot);
             SetFlag<HardEvent::M_MTE1>(l0Free_[slot]);
         }
@@ -235,8 +235,7 @@ __aicore__ inline void RunMatmul(GM_ADDR a, GM_ADDR b, GM_ADDR c, const MatmulTi
     }
 }
 
-template <typename In>
-__aicore__ inline void RunMatmul(GM_ADDR a, GM_ADDR b, GM_ADDR c, const MatmulTiling& tiling)
+template <typename In> __aicore__ inline void RunMatmul(GM_ADDR a, GM_ADDR b, GM_ADDR c, const MatmulTiling& tiling)
 {
     if (tiling.output == MatmulOutput::FLOAT) {
         RunMatmul<In, float>(a, b, c, tiling);
@@ -247,7 +246,7 @@ __aicore__ inline void RunMatmul(GM_ADDR a, GM_ADDR b, GM_ADDR c, const MatmulTi
     }
 }
 
-} // namespace
+}    // namespace
 
 extern "C" __global__ __aicore__ void matmul(GM_ADDR a, GM_ADDR b, GM_ADDR c, MatmulTiling tiling)
 {

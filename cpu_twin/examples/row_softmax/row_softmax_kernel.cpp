@@ -9,15 +9,14 @@ using namespace AscendC;
 
 namespace {
 
-constexpr uint32_t LANES = 64;            // float32 elements of one repeat (256 bytes)
-constexpr uint32_t BLOCK_FLOATS = 8;      // float32 elements of one 32-byte block
+constexpr uint32_t LANES = 64;          // float32 elements of one repeat (256 bytes)
+constexpr uint32_t BLOCK_FLOATS = 8;    // float32 elements of one 32-byte block
 constexpr uint32_t BLOCK_BYTES = 32;
 constexpr float LOWEST_FLOAT = -3.402823466e+38F;
 
 __aicore__ inline uint32_t AlignUp(uint32_t value, uint32_t step) { return (value + step - 1) / step * step; }
 
-template <typename T>
-class RowSoftmax {
+template <typename T> class RowSoftmax {
 public:
     __aicore__ inline RowSoftmax(TPipe& pipe, GM_ADDR x, GM_ADDR y, const RowSoftmaxTiling& tiling)
         : rows_(tiling.rows), cols_(tiling.cols), tileRows_(tiling.tileRows), pitch_(AlignUp(tiling.cols, LANES))
@@ -64,8 +63,8 @@ private:
     __aicore__ inline void Store(uint32_t firstRow, uint32_t count)
     {
         LocalTensor<T> out = outQueue_.DeQue<T>();
-        const DataCopyExtParams copy{static_cast<uint16_t>(count), static_cast<uint32_t>(cols_ * sizeof(T)),
-                                     PitchGap(), 0, 0};
+        const DataCopyExtParams copy{static_cast<uint16_t>(count), static_cast<uint32_t>(cols_ * sizeof(T)), PitchGap(),
+                                     0, 0};
         DataCopyPad(y_[static_cast<uint64_t>(firstRow) * cols_], out, copy);
         outQueue_.FreeTensor(out);
     }
@@ -183,17 +182,16 @@ private:
     uint32_t rows_;
     uint32_t cols_;
     uint32_t tileRows_;
-    uint32_t pitch_;      // elements of a row in UB
+    uint32_t pitch_;    // elements of a row in UB
 };
 
-template <typename T>
-__aicore__ inline void RunRowSoftmax(GM_ADDR x, GM_ADDR y, const RowSoftmaxTiling& tiling)
+template <typename T> __aicore__ inline void RunRowSoftmax(GM_ADDR x, GM_ADDR y, const RowSoftmaxTiling& tiling)
 {
     TPipe pipe;
     RowSoftmax<T>(pipe, x, y, tiling).Run();
 }
 
-} // namespace
+}    // namespace
 
 extern "C" __global__ __aicore__ void row_softmax(GM_ADDR x, GM_ADDR y, RowSoftmaxTiling tiling)
 {

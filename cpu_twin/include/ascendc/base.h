@@ -25,22 +25,79 @@
 namespace AscendC {
 
 enum class TPosition : uint8_t {
-    GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM,
-    C2PIPE2LOCAL, MAX
+    GM,
+    A1,
+    A2,
+    B1,
+    B2,
+    C1,
+    C2,
+    CO1,
+    CO2,
+    VECIN,
+    VECOUT,
+    VECCALC,
+    LCM = VECCALC,
+    SPM,
+    SHM = SPM,
+    TSCM,
+    C2PIPE2GM,
+    C2PIPE2LOCAL,
+    MAX
 };
 using QuePosition = TPosition;
 
 enum class Hardware : uint8_t { GM, UB, L1, L0A, L0B, L0C, BIAS, FIXBUF, MAX };
 
 enum class HardEvent : uint8_t {
-    MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3, MTE1_V,
-    MTE2_M, M_MTE2, V_MTE1, M_FIX, FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S, MTE2_FIX,
-    FIX_MTE2, FIX_S, M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX, MAX
+    MTE2_MTE1,
+    MTE1_MTE2,
+    MTE1_M,
+    M_MTE1,
+    MTE2_V,
+    V_MTE2,
+    MTE3_V,
+    V_MTE3,
+    M_V,
+    V_M,
+    V_V,
+    MTE3_MTE1,
+    MTE1_MTE3,
+    MTE1_V,
+    MTE2_M,
+    M_MTE2,
+    V_MTE1,
+    M_FIX,
+    FIX_M,
+    MTE3_MTE2,
+    MTE2_MTE3,
+    S_V,
+    V_S,
+    S_MTE2,
+    MTE2_S,
+    S_MTE3,
+    MTE3_S,
+    MTE2_FIX,
+    FIX_MTE2,
+    FIX_S,
+    M_S,
+    FIX_MTE3,
+    MTE1_FIX,
+    FIX_MTE1,
+    FIX_FIX,
+    MAX
 };
 
 enum class MaskMode : uint8_t { NORMAL = 0, COUNTER };
 enum class RoundMode : uint8_t {
-    CAST_NONE = 0, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD, UNKNOWN = 0xFF
+    CAST_NONE = 0,
+    CAST_RINT,
+    CAST_FLOOR,
+    CAST_CEIL,
+    CAST_ROUND,
+    CAST_TRUNC,
+    CAST_ODD,
+    UNKNOWN = 0xFF
 };
 enum class CMPMODE : uint8_t { LT = 0, GT, EQ, LE, GE, NE };
 enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR = 0, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
@@ -70,7 +127,7 @@ constexpr uint8_t HALF_DEFAULT_REPEAT_STRIDE = 4;
 constexpr uint8_t DEFAULT_DATA_COPY_NBURST = 1;
 constexpr uint8_t DEFAULT_DATA_COPY_STRIDE = 0;
 constexpr int32_t MAX_REPEAT_TIMES = 255;
-constexpr uint16_t ONE_BLK_SIZE = 32;               // bytes
+constexpr uint16_t ONE_BLK_SIZE = 32;    // bytes
 constexpr int32_t ONE_REPEAT_BYTE_SIZE = 256;
 constexpr int32_t BLOCK_CUBE = 16;
 constexpr uint64_t FULL_MASK = 0xffffffffffffffffULL;
@@ -83,10 +140,12 @@ constexpr uint32_t TOTAL_L1_SIZE = 512 * 1024 - 128;
 constexpr uint32_t TOTAL_L0A_SIZE = 64 * 1024;
 constexpr uint32_t TOTAL_L0B_SIZE = 64 * 1024;
 constexpr uint32_t TOTAL_L0C_SIZE = 128 * 1024;
-constexpr uint32_t TMP_UB_OFFSET = 184 * 1024;      // UB behind this is scratch of the API itself
+constexpr uint32_t TMP_UB_OFFSET = 184 * 1024;    // UB behind this is scratch of the API itself
 constexpr GatherMaskMode defaultGatherMaskMode = GatherMaskMode::VERSION_V2;
 
-template <typename T, typename U> struct IsSameType { static constexpr bool value = std::is_same_v<T, U>; };
+template <typename T, typename U> struct IsSameType {
+    static constexpr bool value = std::is_same_v<T, U>;
+};
 template <typename T, typename... Ts> constexpr bool SupportType() { return (std::is_same_v<T, Ts> || ...); }
 template <typename T> using PrimT = T;
 
@@ -95,7 +154,11 @@ namespace Twin {
 
 // Values as the operator build numbers them; the twin knows the kinds that exist on dav-2201.
 enum KernelMetaType {
-    KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIV_1_0, KERNEL_TYPE_MIX_AIC_1_0, KERNEL_TYPE_MIX_AIC_1_1,
+    KERNEL_TYPE_AIV_ONLY,
+    KERNEL_TYPE_AIC_ONLY,
+    KERNEL_TYPE_MIX_AIV_1_0,
+    KERNEL_TYPE_MIX_AIC_1_0,
+    KERNEL_TYPE_MIX_AIC_1_1,
     KERNEL_TYPE_MIX_AIC_1_2
 };
 
@@ -143,14 +206,20 @@ inline void ReadTiling(void* dst, const uint8_t* gm, size_t bytes, TWIN_SITE)
 constexpr Hardware PhysicalOf(TPosition pos)
 {
     switch (pos) {
-        case TPosition::GM: case TPosition::CO2: return Hardware::GM;
-        case TPosition::A1: case TPosition::B1: case TPosition::C1: case TPosition::TSCM: return Hardware::L1;
+        case TPosition::GM:
+        case TPosition::CO2: return Hardware::GM;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+        case TPosition::TSCM: return Hardware::L1;
         case TPosition::A2: return Hardware::L0A;
         case TPosition::B2: return Hardware::L0B;
         case TPosition::CO1: return Hardware::L0C;
         case TPosition::C2: return Hardware::BIAS;
         case TPosition::C2PIPE2GM: return Hardware::FIXBUF;
-        case TPosition::VECIN: case TPosition::VECOUT: case TPosition::VECCALC: return Hardware::UB;
+        case TPosition::VECIN:
+        case TPosition::VECOUT:
+        case TPosition::VECCALC: return Hardware::UB;
         default: return Hardware::MAX;
     }
 }
@@ -170,8 +239,8 @@ constexpr cpu_twin::Mem MemoryOf(Hardware hard)
     }
 }
 
-// Bytes a kernel may use: the documented capacities less what the API keeps for itself (256 bytes of UB and L1, and 8 KB of
-// UB for the functions that need scratch).
+// Bytes a kernel may use: the documented capacities less what the API keeps for itself (256 bytes of UB and L1, and 8
+// KB of UB for the functions that need scratch).
 constexpr uint32_t UsableBytes(Hardware hard)
 {
     switch (hard) {
@@ -210,8 +279,8 @@ inline void SetContinuousMask(uint64_t lanes, uint32_t elementBytes, cpu_twin::S
 {
     const uint64_t limit = static_cast<uint64_t>(ONE_REPEAT_BYTE_SIZE) / elementBytes;
     if (lanes > limit || lanes == 0) {
-        Refuse(loc, "mask: expected 1 to %lu elements of %u bytes in one repeat, got %lu", static_cast<unsigned long>(limit),
-               elementBytes, static_cast<unsigned long>(lanes));
+        Refuse(loc, "mask: expected 1 to %lu elements of %u bytes in one repeat, got %lu",
+               static_cast<unsigned long>(limit), elementBytes, static_cast<unsigned long>(lanes));
     }
     const uint64_t low = lanes >= 64 ? FULL_MASK : (uint64_t{1} << lanes) - 1;
     const uint64_t high = lanes <= 64 ? 0 : lanes >= 128 ? FULL_MASK : (uint64_t{1} << (lanes - 64)) - 1;
@@ -251,5 +320,5 @@ public:
     CountMask& operator=(const CountMask&) = delete;
 };
 
-} // namespace Twin
-} // namespace AscendC
+}    // namespace Twin
+}    // namespace AscendC

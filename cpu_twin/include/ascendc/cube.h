@@ -44,7 +44,7 @@ template <typename T> inline uint64_t PaddingRegister(T padValue)
     return sizeof(T) == 1 ? bits << 8 | bits : bits;
 }
 
-} // namespace Twin
+}    // namespace Twin
 
 // ---- whole fractals of 512 bytes ----
 template <typename T>
@@ -53,7 +53,8 @@ inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
     static_assert(Twin::IsCubeElement<T>(), "LoadData does not take this type");
     Twin::CheckSid(p.sid, loc);
     if (p.ifTranspose && sizeof(T) != 2) {
-        Twin::Refuse(loc, "LoadData2DParams::ifTranspose takes 16-bit elements only; LoadDataWithTranspose takes others");
+        Twin::Refuse(loc,
+                     "LoadData2DParams::ifTranspose takes 16-bit elements only; LoadDataWithTranspose takes others");
     }
     const addr_cal_mode_t mode = Twin::AddressMode(p.addrMode, "LoadData", loc);
     const Hardware from = Twin::HardwareOf(src);
@@ -92,8 +93,8 @@ inline void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
     }
 }
 template <typename T>
-inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& p,
-                                  TWIN_SITE)
+inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                                  const LoadData2dTransposeParams& p, TWIN_SITE)
 {
     static_assert(SupportType<T, int8_t, uint8_t, half, bfloat16_t, int32_t, uint32_t, float>(),
                   "LoadDataWithTranspose does not take this type");
@@ -101,11 +102,11 @@ inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T
     Twin::Require(src, Hardware::L1, "LoadDataWithTranspose source", loc);
     const Hardware to = Twin::HardwareOf(dst);
     if (to == Hardware::L0A) {
-        load_cbuf_to_ca_transpose(dst.GetPhyAddr(), src.GetPhyAddr(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap,
-                                  mode, p.dstFracGap, loc);
+        load_cbuf_to_ca_transpose(dst.GetPhyAddr(), src.GetPhyAddr(), p.startIndex, p.repeatTimes, p.srcStride,
+                                  p.dstGap, mode, p.dstFracGap, loc);
     } else if (to == Hardware::L0B) {
-        load_cbuf_to_cb_transpose(dst.GetPhyAddr(), src.GetPhyAddr(), p.startIndex, p.repeatTimes, p.srcStride, p.dstGap,
-                                  mode, p.dstFracGap, loc);
+        load_cbuf_to_cb_transpose(dst.GetPhyAddr(), src.GetPhyAddr(), p.startIndex, p.repeatTimes, p.srcStride,
+                                  p.dstGap, mode, p.dstFracGap, loc);
     } else {
         Twin::NoLoadPath("LoadDataWithTranspose", Hardware::L1, to, loc);
     }
@@ -121,7 +122,10 @@ inline void SetFmatrix(uint16_t l1H, uint16_t l1W, const uint8_t padList[4], con
         set_fmatrix_b(value);
     }
 }
-template <typename T> inline void SetLoadDataPaddingValue(const T padValue) { set_padding(Twin::PaddingRegister(padValue)); }
+template <typename T> inline void SetLoadDataPaddingValue(const T padValue)
+{
+    set_padding(Twin::PaddingRegister(padValue));
+}
 inline void SetLoadDataBoundary(uint32_t boundaryValue) { set_l1_3d_size(boundaryValue); }
 inline void SetLoadDataRepeat(const LoadDataRepeatParam& p, TWIN_SITE)
 {
@@ -139,7 +143,8 @@ inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const
 {
     static_assert(Twin::IsCubeElement<T>(), "LoadData does not take this type");
     if (p.enSmallK || p.fMatrixCtrl) {
-        Twin::Refuse(loc, "LoadData3DParamsV2: enSmallK and fMatrixCtrl are not supported on dav-2201, both must be false");
+        Twin::Refuse(loc,
+                     "LoadData3DParamsV2: enSmallK and fMatrixCtrl are not supported on dav-2201, both must be false");
     }
     Twin::Require(src, Hardware::L1, "LoadData source", loc);
     if constexpr (defaultConfig.isSetFMatrix) {
@@ -175,9 +180,9 @@ inline void Fill(const LocalTensor<T>& dst, const InitConstValueParams<U>& p, TW
 {
     static_assert(SupportType<T, half, bfloat16_t, int16_t, uint16_t, float, int32_t, uint32_t>(),
                   "Fill does not take this type");
-    const auto config = static_cast<int64_t>(static_cast<uint64_t>(p.repeatTimes) |
-                                             static_cast<uint64_t>(p.blockNum) << 16 |
-                                             static_cast<uint64_t>(p.dstGap) << 32);
+    const auto config =
+        static_cast<int64_t>(static_cast<uint64_t>(p.repeatTimes) | static_cast<uint64_t>(p.blockNum) << 16 |
+                             static_cast<uint64_t>(p.dstGap) << 32);
     T* to = dst.GetPhyAddr();
     const auto run = [&](auto fill16, auto fillBf16, auto fill32) {
         if constexpr (std::is_same_v<T, bfloat16_t>) {
@@ -206,8 +211,9 @@ inline void Fill(const LocalTensor<T>& dst, const InitConstValueParams<U>& p, TW
                 [&](auto* d, bfloat16_t v) { create_cb_matrix_bf16(d, config, v, loc); },
                 [&](auto* d, uint32_t v) { create_cb_matrix(d, config, v, loc); });
             return;
-        default: Twin::Refuse(loc, "Fill: expected a tensor in L1, L0A or L0B, got one in %s",
-                              Twin::NameOf(Twin::HardwareOf(dst)));
+        default:
+            Twin::Refuse(loc, "Fill: expected a tensor in L1, L0A or L0B, got one in %s",
+                         Twin::NameOf(Twin::HardwareOf(dst)));
     }
 }
 template <typename T, typename U = PrimT<T>, std::enable_if_t<std::is_same_v<PrimT<T>, U>, bool> = true>
@@ -227,7 +233,9 @@ inline void CheckMmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const
                       (std::is_same_v<T, int32_t> && std::is_same_v<U, int8_t>),
                   "Mmad: float = half, bfloat16_t or float; int32_t = int8_t");
     if (p.fmOffset != 0 || p.enSsparse || p.enWinogradA || p.enWinogradB) {
-        Refuse(loc, "MmadParams: fmOffset, enSsparse, enWinogradA and enWinogradB are obsolete and must keep their defaults");
+        Refuse(
+            loc,
+            "MmadParams: fmOffset, enSsparse, enWinogradA and enWinogradB are obsolete and must keep their defaults");
     }
     if (p.unitFlag == 1 || p.unitFlag > 3) {
         Refuse(loc, "MmadParams::unitFlag: expected 0, 2 or 3, got %u", p.unitFlag);
@@ -236,7 +244,7 @@ inline void CheckMmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const
     Require(fm, Hardware::L0A, "Mmad left operand", loc);
     Require(filter, Hardware::L0B, "Mmad right operand", loc);
 }
-} // namespace Twin
+}    // namespace Twin
 
 template <typename T, typename U, typename S>
 inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const MmadParams& p,
@@ -261,11 +269,13 @@ inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const Loca
         Twin::Refuse(loc, "Mmad bias in L0C: the twin models only the result's own place");
     }
     if (p.cmatrixInitVal) {
-        Twin::Refuse(loc, "Mmad with a bias: MmadParams::cmatrixInitVal is true (its default), so that C would start at zero "
-                          "instead of the bias; set it to false");
+        Twin::Refuse(
+            loc,
+            "Mmad with a bias: MmadParams::cmatrixInitVal is true (its default), so that C would start at zero "
+            "instead of the bias; set it to false");
     }
-    mad(dst.GetPhyAddr(), fm.GetPhyAddr(), filter.GetPhyAddr(), static_cast<uint64_t>(bias.address_.bufferAddr), p.m, p.k,
-        p.n, p.unitFlag, p.kDirectionAlign, from == Hardware::BIAS, false, loc);
+    mad(dst.GetPhyAddr(), fm.GetPhyAddr(), filter.GetPhyAddr(), static_cast<uint64_t>(bias.address_.bufferAddr), p.m,
+        p.k, p.n, p.unitFlag, p.kDirectionAlign, from == Hardware::BIAS, false, loc);
 }
 
 // ---- L0C to GM or L1 ----
@@ -308,15 +318,19 @@ template <typename T, typename U> inline bool QuantFits(QuantMode_t mode)
 template <typename T, typename U, const FixpipeConfig& config>
 inline void PrepareFixpipe(const LocalTensor<U>& src, const FixpipeParamsV220& p, cpu_twin::SourceLoc loc)
 {
-    static_assert((std::is_same_v<U, float> && SupportType<T, float, half, bfloat16_t, int8_t, uint8_t>()) ||
-                      (std::is_same_v<U, int32_t> && SupportType<T, int32_t, half, int8_t, uint8_t>()),
-                  "Fixpipe: float goes to float, half, bfloat16_t, int8_t or uint8_t, int32_t to int32_t, half, int8_t or "
-                  "uint8_t");
+    static_assert(
+        (std::is_same_v<U, float> && SupportType<T, float, half, bfloat16_t, int8_t, uint8_t>()) ||
+            (std::is_same_v<U, int32_t> && SupportType<T, int32_t, half, int8_t, uint8_t>()),
+        "Fixpipe: float goes to float, half, bfloat16_t, int8_t or uint8_t, int32_t to int32_t, half, int8_t or "
+        "uint8_t");
     static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe: dav-2201 cannot write column-major");
     Require(src, Hardware::L0C, "Fixpipe source", loc);
     if (!QuantFits<T, U>(p.quantPre)) {
-        Refuse(loc, "FixpipeParamsV220::quantPre: %d does not fit the types of source and destination (vector quantisation is "
-                    "not modelled)", static_cast<int>(p.quantPre));
+        Refuse(
+            loc,
+            "FixpipeParamsV220::quantPre: %d does not fit the types of source and destination (vector quantisation is "
+            "not modelled)",
+            static_cast<int>(p.quantPre));
     }
     if (p.unitFlag == 1 || p.unitFlag > 3) {
         Refuse(loc, "FixpipeParamsV220::unitFlag: expected 0, 2 or 3, got %u", p.unitFlag);
@@ -324,8 +338,8 @@ inline void PrepareFixpipe(const LocalTensor<U>& src, const FixpipeParamsV220& p
     const uint32_t step = p.isChannelSplit ? 8 : config.format == CO2Layout::ROW_MAJOR ? 1 : 16;
     const uint32_t maxM = config.format == CO2Layout::ROW_MAJOR ? 8192 : 65535;
     if (p.nSize > 4095 || p.nSize % step != 0 || p.mSize > maxM) {
-        Refuse(loc, "FixpipeParamsV220: expected nSize of 0 to 4095 in steps of %u and mSize up to %u, got %u and %u", step,
-               maxM, p.nSize, p.mSize);
+        Refuse(loc, "FixpipeParamsV220: expected nSize of 0 to 4095 in steps of %u and mSize up to %u, got %u and %u",
+               step, maxM, p.nSize, p.mSize);
     }
     if (p.isChannelSplit &&
         (config.format == CO2Layout::ROW_MAJOR || !std::is_same_v<T, float> || !std::is_same_v<U, float>)) {
@@ -334,8 +348,8 @@ inline void PrepareFixpipe(const LocalTensor<U>& src, const FixpipeParamsV220& p
     if constexpr (config.format == CO2Layout::ROW_MAJOR) {
         SetFixpipeNz2ndFlag(p.ndNum, p.srcNdStride, p.dstNdStride, loc);
     } else if (p.ndNum != 1 || p.srcNdStride != 0 || p.dstNdStride != 0) {
-        Refuse(loc, "FixpipeParamsV220: ndNum, srcNdStride and dstNdStride belong to CFG_ROW_MAJOR; got %u, %u, %u", p.ndNum,
-               p.srcNdStride, p.dstNdStride);
+        Refuse(loc, "FixpipeParamsV220: ndNum, srcNdStride and dstNdStride belong to CFG_ROW_MAJOR; got %u, %u, %u",
+               p.ndNum, p.srcNdStride, p.dstNdStride);
     }
     if (IsScalarQuant(p.quantPre)) {
         set_quant_pre(p.deqScalar);
@@ -343,14 +357,14 @@ inline void PrepareFixpipe(const LocalTensor<U>& src, const FixpipeParamsV220& p
     pipe_barrier(PIPE_FIX, loc);
 }
 
-} // namespace Twin
+}    // namespace Twin
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 inline void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& p, TWIN_SITE)
 {
     Twin::PrepareFixpipe<T, U, config>(src, p, loc);
-    copy_matrix_cc_to_gm(const_cast<T*>(dst.GetPhyAddr()), src.GetPhyAddr(), 0, p.nSize, p.mSize, p.dstStride, p.srcStride,
-                         p.unitFlag, p.quantPre, static_cast<uint8_t>(p.reluEn), p.isChannelSplit,
+    copy_matrix_cc_to_gm(const_cast<T*>(dst.GetPhyAddr()), src.GetPhyAddr(), 0, p.nSize, p.mSize, p.dstStride,
+                         p.srcStride, p.unitFlag, p.quantPre, static_cast<uint8_t>(p.reluEn), p.isChannelSplit,
                          config.format == CO2Layout::ROW_MAJOR, loc);
 }
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
@@ -360,8 +374,8 @@ inline void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const 
     static_assert(!std::is_same_v<T, U>, "Fixpipe to L1 takes 8- and 16-bit destinations only");
     Twin::PrepareFixpipe<T, U, config>(src, p, loc);
     Twin::Require(dst, Hardware::L1, "Fixpipe destination", loc);
-    copy_matrix_cc_to_cbuf(dst.GetPhyAddr(), src.GetPhyAddr(), 0, p.nSize, p.mSize, p.dstStride, p.srcStride, p.unitFlag,
-                           p.quantPre, static_cast<uint8_t>(p.reluEn), p.isChannelSplit, false, loc);
+    copy_matrix_cc_to_cbuf(dst.GetPhyAddr(), src.GetPhyAddr(), 0, p.nSize, p.mSize, p.dstStride, p.srcStride,
+                           p.unitFlag, p.quantPre, static_cast<uint8_t>(p.reluEn), p.isChannelSplit, false, loc);
 }
 
-} // namespace AscendC
+}    // namespace AscendC

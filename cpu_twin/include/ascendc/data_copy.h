@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between global memory, L1, UB, the bias table and the fixpipe buffer. The data path follows from where the operands
-// lie. Lengths and gaps count 32-byte blocks unless a comment says otherwise.
+// Copies between global memory, L1, UB, the bias table and the fixpipe buffer. The data path follows from where the
+// operands lie. Lengths and gaps count 32-byte blocks unless a comment says otherwise.
 #pragma once
 
 #include "tpipe.h"
@@ -13,15 +13,17 @@ template <typename T> inline uint32_t WholeBlocks(uint64_t count, const char* ap
 {
     const uint64_t bytes = count * sizeof(T);
     if (bytes % ONE_BLK_SIZE != 0 || bytes / ONE_BLK_SIZE > 65535) {
-        Refuse(loc, "%s: expected a count of whole 32-byte blocks, at most 65535 of them, got %lu elements = %lu bytes; "
-                    "DataCopyPad copies other lengths",
+        Refuse(loc,
+               "%s: expected a count of whole 32-byte blocks, at most 65535 of them, got %lu elements = %lu bytes; "
+               "DataCopyPad copies other lengths",
                api, static_cast<unsigned long>(count), static_cast<unsigned long>(bytes));
     }
     return static_cast<uint32_t>(bytes / ONE_BLK_SIZE);
 }
 
-template <typename T> inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t n, uint32_t len,
-                                         uint32_t srcGap, uint32_t dstGap, cpu_twin::SourceLoc loc)
+template <typename T>
+inline void CopyIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, uint32_t n, uint32_t len, uint32_t srcGap,
+                   uint32_t dstGap, cpu_twin::SourceLoc loc)
 {
     auto* from = const_cast<T*>(src.GetPhyAddr());
     const auto n16 = static_cast<uint16_t>(n);
@@ -36,8 +38,9 @@ template <typename T> inline void CopyIn(const LocalTensor<T>& dst, const Global
         default: Refuse(loc, "DataCopy: dav-2201 has no path from GM to %s", NameOf(HardwareOf(dst)));
     }
 }
-template <typename T> inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t n, uint32_t len,
-                                          uint32_t srcGap, uint32_t dstGap, cpu_twin::SourceLoc loc)
+template <typename T>
+inline void CopyOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, uint32_t n, uint32_t len, uint32_t srcGap,
+                    uint32_t dstGap, cpu_twin::SourceLoc loc)
 {
     auto* to = const_cast<T*>(dst.GetPhyAddr());
     const auto n16 = static_cast<uint16_t>(n);
@@ -95,11 +98,14 @@ inline void PadIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const D
     const auto leftPad = static_cast<uint8_t>(sizeof(T) == 8 ? left * 2 : left);
     const auto rightPad = static_cast<uint8_t>(sizeof(T) == 8 ? right * 2 : right);
     if constexpr (sizeof(T) == 1) {
-        copy_gm_to_ubuf_align_b8(to, from, 0, p.blockCount, p.blockLen, leftPad, rightPad, p.srcStride, p.dstStride, loc);
+        copy_gm_to_ubuf_align_b8(to, from, 0, p.blockCount, p.blockLen, leftPad, rightPad, p.srcStride, p.dstStride,
+                                 loc);
     } else if constexpr (sizeof(T) == 2) {
-        copy_gm_to_ubuf_align_b16(to, from, 0, p.blockCount, p.blockLen, leftPad, rightPad, p.srcStride, p.dstStride, loc);
+        copy_gm_to_ubuf_align_b16(to, from, 0, p.blockCount, p.blockLen, leftPad, rightPad, p.srcStride, p.dstStride,
+                                  loc);
     } else {
-        copy_gm_to_ubuf_align_b32(to, from, 0, p.blockCount, p.blockLen, leftPad, rightPad, p.srcStride, p.dstStride, loc);
+        copy_gm_to_ubuf_align_b32(to, from, 0, p.blockCount, p.blockLen, leftPad, rightPad, p.srcStride, p.dstStride,
+                                  loc);
     }
 }
 template <typename T>
@@ -123,30 +129,34 @@ inline DataCopyExtParams Widen(const DataCopyParams& p)
     return {p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0};
 }
 
-} // namespace Twin
+}    // namespace Twin
 
 // ---- blocks ----
 template <typename T>
-inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& repeatParams, TWIN_SITE)
+inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& repeatParams,
+                     TWIN_SITE)
 {
-    Twin::CopyIn(dst, src, repeatParams.blockCount, repeatParams.blockLen, repeatParams.srcStride, repeatParams.dstStride,
-                 loc);
+    Twin::CopyIn(dst, src, repeatParams.blockCount, repeatParams.blockLen, repeatParams.srcStride,
+                 repeatParams.dstStride, loc);
 }
 template <typename T>
-inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams, TWIN_SITE)
+inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams,
+                     TWIN_SITE)
 {
-    Twin::CopyOut(dst, src, repeatParams.blockCount, repeatParams.blockLen, repeatParams.srcStride, repeatParams.dstStride,
-                  loc);
+    Twin::CopyOut(dst, src, repeatParams.blockCount, repeatParams.blockLen, repeatParams.srcStride,
+                  repeatParams.dstStride, loc);
 }
 template <typename T>
-inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams, TWIN_SITE)
+inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams,
+                     TWIN_SITE)
 {
     Twin::CopyLocal(dst, src, repeatParams.blockCount, repeatParams.blockLen, repeatParams.srcStride,
                     repeatParams.dstStride, loc);
 }
 // L1 to the bias table: blockLen and dstStride in 64 bytes. half becomes float on the way.
 template <typename T, typename U>
-inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyParams& repeatParams, TWIN_SITE)
+inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyParams& repeatParams,
+                     TWIN_SITE)
 {
     static_assert(std::is_same_v<T, U> || (std::is_same_v<T, float> && std::is_same_v<U, half>),
                   "DataCopy between types: only half in L1 to float in the bias table");
@@ -226,8 +236,9 @@ template <typename T, TPosition pos = TPosition::MAX> inline void SetPadValue(T 
 
 // ---- UB to UB on the vector unit, with mask and strides ----
 namespace Twin {
-template <typename T> inline void VectorCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t repeat,
-                                             const CopyRepeatParams& p, cpu_twin::SourceLoc loc)
+template <typename T>
+inline void VectorCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t repeat, const CopyRepeatParams& p,
+                       cpu_twin::SourceLoc loc)
 {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Copy takes 16- and 32-bit elements");
     using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
@@ -235,7 +246,7 @@ template <typename T> inline void VectorCopy(const LocalTensor<T>& dst, const Lo
     vcopy(reinterpret_cast<Bits*>(dst.GetPhyAddr()), reinterpret_cast<Bits*>(src.GetPhyAddr()), repeat, p.dstStride,
           p.srcStride, p.dstRepeatSize, p.srcRepeatSize, loc);
 }
-} // namespace Twin
+}    // namespace Twin
 
 template <typename T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTime,
@@ -252,4 +263,4 @@ inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uin
     Twin::VectorCopy(dst, src, repeatTime, repeatParams, loc);
 }
 
-} // namespace AscendC
+}    // namespace AscendC

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order: between the pipes of a core, between cores, and between the scalar unit's cache and global memory; atomic copies.
+// Order: between the pipes of a core, between cores, and between the scalar unit's cache and global memory; atomic
+// copies.
 #pragma once
 
 #include "system.h"
@@ -89,7 +90,7 @@ constexpr uint16_t SYNC_VECTOR_TO_CUBE = 12;
 constexpr uint16_t SYNC_CUBE_TO_VECTOR = 13;
 constexpr uint16_t SYNC_VECTOR_ALL = 14;
 
-} // namespace Twin
+}    // namespace Twin
 
 template <HardEvent event> inline void SetFlag(int32_t eventID, TWIN_SITE)
 {
@@ -162,7 +163,10 @@ inline void ICachePreLoad(const int64_t preFetchLen, TWIN_SITE)
 }
 
 // Past the scalar data cache.
-template <typename T> inline void WriteGmByPassDCache(__gm__ T* addr, T value, TWIN_SITE) { st_dev(value, addr, 0, loc); }
+template <typename T> inline void WriteGmByPassDCache(__gm__ T* addr, T value, TWIN_SITE)
+{
+    st_dev(value, addr, 0, loc);
+}
 template <typename T> inline T ReadGmByPassDCache(__gm__ T* addr, TWIN_SITE) { return ld_dev(addr, 0, loc); }
 
 // ---- atomic copies from UB, L1 or L0C to global memory ----
@@ -185,7 +189,7 @@ template <typename T> inline void SelectAtomicType()
         set_atomic_s8();
     }
 }
-} // namespace Twin
+}    // namespace Twin
 
 template <typename T> inline void SetAtomicType() { Twin::SelectAtomicType<T>(); }
 template <typename T> inline void SetAtomicAdd()
@@ -219,4 +223,4 @@ inline void InitSocState()
     }
 }
 
-} // namespace AscendC
+}    // namespace AscendC

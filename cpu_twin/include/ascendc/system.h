@@ -63,7 +63,7 @@ inline void SetControlBit(int bit, bool value)
     const uint64_t flag = uint64_t{1} << bit;
     set_ctrl(value ? old | flag : old & ~flag);
 }
-} // namespace Twin
+}    // namespace Twin
 
 // The order in which Mmad finishes C: along M first (column major) or along N first.
 inline void SetMMColumnMajor() { Twin::SetControlBit(51, false); }
@@ -87,4 +87,4 @@ template <int countValue> inline int64_t ScalarGetSFFValue(uint64_t valueIn)
 inline bfloat16_t Cast(const float& fVal) { return bfloat16_t(fVal); }
 inline float Cast(const bfloat16_t& bVal) { return static_cast<float>(bVal); }
 
-} // namespace AscendC
+}    // namespace AscendC

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GlobalTensor, LocalTensor and the allocator without a pipe. A tensor is an address, a size and a position; it owns nothing.
+// GlobalTensor, LocalTensor and the allocator without a pipe. A tensor is an address, a size and a position; it owns
+// nothing.
 #pragma once
 
 #include "params.h"
@@ -8,17 +9,16 @@ namespace AscendC {
 
 // An index that remembers where it was written: operator[] and operator() cannot take a defaulted second parameter.
 namespace Twin {
-template <typename I>
-struct Index {
+template <typename I> struct Index {
     I value;
     cpu_twin::SourceLoc loc;
     template <typename V, typename = std::enable_if_t<std::is_integral_v<V> || std::is_enum_v<V>>>
-    Index(V v, TWIN_SITE) : value(static_cast<I>(v)), loc(loc) {}
+    Index(V v, TWIN_SITE) : value(static_cast<I>(v)), loc(loc)
+    {}
 };
 
 // What operator() gives: reading or assigning it is one access of the scalar unit.
-template <typename T>
-class Element {
+template <typename T> class Element {
 public:
     Element(T* address, cpu_twin::SourceLoc loc) : address_(address), loc_(loc) {}
     operator T() const { return cpu_twin::ScalarRead(address_, loc_); }
@@ -33,22 +33,21 @@ private:
     T* address_;
     cpu_twin::SourceLoc loc_;
 };
-} // namespace Twin
+}    // namespace Twin
 
 struct TBuffAddr {
-    uint32_t dataLen = 0;          // bytes
-    uint32_t bufferAddr = 0;       // byte offset within the buffer
+    uint32_t dataLen = 0;       // bytes
+    uint32_t bufferAddr = 0;    // byte offset within the buffer
     TBufHandle bufferHandle = nullptr;
     uint8_t logicPos = 0;
     uint8_t* absAddr = nullptr;
 };
 
-template <typename T>
-class LocalTensor {
+template <typename T> class LocalTensor {
 public:
     using PrimType = T;
-    static_assert(SupportType<T, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, half, bfloat16_t,
-                              float>(),
+    static_assert(SupportType<T, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, half,
+                              bfloat16_t, float>(),
                   "LocalTensor: the twin models 8-, 16-, 32- and 64-bit integers, half, bfloat16_t and float");
 
     LocalTensor() {}
@@ -59,8 +58,10 @@ public:
         const Hardware hard = Twin::PhysicalOf(pos);
         const uint64_t end = addr + static_cast<uint64_t>(tileSize) * sizeof(T);
         if (hard == Hardware::GM || hard == Hardware::MAX || end > Twin::UsableBytes(hard)) {
-            Twin::Refuse(loc, "LocalTensor(pos, addr, tileSize): expected a piece of at most %u bytes of %s, got bytes %u to %lu",
-                         Twin::UsableBytes(hard), Twin::NameOf(hard), addr, static_cast<unsigned long>(end));
+            Twin::Refuse(
+                loc,
+                "LocalTensor(pos, addr, tileSize): expected a piece of at most %u bytes of %s, got bytes %u to %lu",
+                Twin::UsableBytes(hard), Twin::NameOf(hard), addr, static_cast<unsigned long>(end));
         }
         address_.logicPos = static_cast<uint8_t>(pos);
         address_.bufferAddr = addr;
@@ -120,8 +121,7 @@ private:
     }
 };
 
-template <typename T>
-class GlobalTensor {
+template <typename T> class GlobalTensor {
 public:
     using PrimType = T;
 
@@ -153,8 +153,7 @@ public:
 };
 
 // Hands out a memory from its start, without a TPipe. Sizes are not rounded: alignment is the caller's.
-template <Hardware hard = Hardware::UB>
-class LocalMemAllocator {
+template <Hardware hard = Hardware::UB> class LocalMemAllocator {
     static_assert(hard != Hardware::GM && hard != Hardware::MAX, "LocalMemAllocator: not an on-chip memory");
 
 public:
@@ -195,12 +194,12 @@ private:
     uint32_t head_ = 0;
 };
 
-template <typename T>
-struct MrgSortSrcList {
+template <typename T> struct MrgSortSrcList {
     MrgSortSrcList() {}
     MrgSortSrcList(const LocalTensor<T>& src1In, const LocalTensor<T>& src2In, const LocalTensor<T>& src3In,
                    const LocalTensor<T>& src4In)
-        : src1(src1In), src2(src2In), src3(src3In), src4(src4In) {}
+        : src1(src1In), src2(src2In), src3(src3In), src4(src4In)
+    {}
     LocalTensor<T> src1;
     LocalTensor<T> src2;
     LocalTensor<T> src3;
@@ -230,5 +229,5 @@ template <typename... T> inline void RequireUb(cpu_twin::SourceLoc loc, const Lo
     (Require(tensors, Hardware::UB, "vector operand", loc), ...);
 }
 
-} // namespace Twin
-} // namespace AscendC
+}    // namespace Twin
+}    // namespace AscendC

@@ -13,10 +13,10 @@ enum class TBufState : uint8_t { FREE = 0, OCCUPIED, ENQUE, DEQUE };
 struct TBufType {
     TBufState state = TBufState::FREE;
     HardEvent freeBufEvt = HardEvent::MAX;
-    HardEvent enQueEvt = HardEvent::MAX;     // of the last EnQue
+    HardEvent enQueEvt = HardEvent::MAX;    // of the last EnQue
     TEventID enQueEvtID = INVALID_TEVENTID;
     TEventID freeBufEvtID = INVALID_TEVENTID;
-    uint32_t address = 0;                    // byte offset in its memory
+    uint32_t address = 0;    // byte offset in its memory
     uint32_t dataLen = 0;
 };
 
@@ -83,10 +83,9 @@ constexpr HardEvent QueueEvent(Hardware src, Hardware dst, bool forward)
     return HardEvent::MAX;
 }
 
-} // namespace Twin
+}    // namespace Twin
 
-template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
-class TQueBind {
+template <TPosition src, TPosition dst, int32_t depth, auto mask = 0> class TQueBind {
 public:
     static constexpr TPosition srcPosition = src;
     static constexpr TPosition dstPosition = dst;
@@ -116,7 +115,8 @@ public:
         return true;
     }
     // For a tensor that another unit filled than the queue's positions say.
-    template <TPosition srcUserPos, TPosition dstUserPos, typename T> bool EnQue(const LocalTensor<T>& tensor, TWIN_SITE)
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T>
+    bool EnQue(const LocalTensor<T>& tensor, TWIN_SITE)
     {
         Push(BufferOf(tensor.GetBufferHandle(), loc), UserEvent<srcUserPos, dstUserPos>(), loc);
         return true;
@@ -157,8 +157,7 @@ protected:
 
     template <TPosition srcUserPos, TPosition dstUserPos> static constexpr HardEvent UserEvent()
     {
-        constexpr HardEvent event =
-            Twin::QueueEvent(Twin::PhysicalOf(srcUserPos), Twin::PhysicalOf(dstUserPos), true);
+        constexpr HardEvent event = Twin::QueueEvent(Twin::PhysicalOf(srcUserPos), Twin::PhysicalOf(dstUserPos), true);
         static_assert(event != HardEvent::MAX, "EnQue/DeQue: dav-2201 has no such data path");
         return event;
     }
@@ -199,8 +198,7 @@ class TQue : public TQueBind<Twin::PositionsOf(pos).src, Twin::PositionsOf(pos).
 };
 
 // A buffer without a queue: who fills and who reads it is the kernel's to order.
-template <TPosition pos = TPosition::LCM>
-class TBuf {
+template <TPosition pos = TPosition::LCM> class TBuf {
 public:
     static constexpr bool isTQue = false;
     static constexpr TPosition bufferPosition = pos;
@@ -212,8 +210,8 @@ public:
     {
         const uint64_t end = bufOffset + static_cast<uint64_t>(size) * sizeof(T);
         if (buffer_ == nullptr || end > length_) {
-            Twin::Refuse(loc, "TBuf: expected a piece of the %u bytes of the buffer, got bytes %u to %lu", length_, bufOffset,
-                         static_cast<unsigned long>(end));
+            Twin::Refuse(loc, "TBuf: expected a piece of the %u bytes of the buffer, got bytes %u to %lu", length_,
+                         bufOffset, static_cast<unsigned long>(end));
         }
         LocalTensor<T> tensor;
         tensor.address_.dataLen = static_cast<uint32_t>(size * sizeof(T));
@@ -247,7 +245,8 @@ public:
     TPipe(const TPipe&) = delete;
     TPipe& operator=(const TPipe&) = delete;
 
-    // On a cube core the first three M_MTE1 flags are set here and waited for in Destroy: the high-level matmul relies on them.
+    // On a cube core the first three M_MTE1 flags are set here and waited for in Destroy: the high-level matmul relies
+    // on them.
     void Init(TWIN_SITE)
     {
         ResetPool();
@@ -404,7 +403,8 @@ TBufType* TQueBind<src, dst, depth, mask>::Alloc(cpu_twin::SourceLoc loc)
         }
         return buffer;
     }
-    Twin::Refuse(loc, "AllocTensor: all %u buffers of the queue are in use; free one first, or give the queue more", count_);
+    Twin::Refuse(loc, "AllocTensor: all %u buffers of the queue are in use; free one first, or give the queue more",
+                 count_);
 }
 
 template <TPosition src, TPosition dst, int32_t depth, auto mask>
@@ -413,7 +413,8 @@ void TQueBind<src, dst, depth, mask>::FreeTensor(LocalTensor<T>& tensor, cpu_twi
 {
     TBufType* buffer = BufferOf(tensor.GetBufferHandle(), loc);
     if (buffer->state != TBufState::OCCUPIED && buffer->state != TBufState::DEQUE) {
-        Twin::Refuse(loc, "FreeTensor: the tensor is %s", buffer->state == TBufState::FREE ? "free already" : "in the queue");
+        Twin::Refuse(loc, "FreeTensor: the tensor is %s",
+                     buffer->state == TBufState::FREE ? "free already" : "in the queue");
     }
     if constexpr (depth != 0) {
         buffer->freeBufEvtID = GetTPipePtr()->AllocEventID(freeBufEvt, loc);
@@ -476,4 +477,4 @@ void TQueBind<src, dst, depth, mask>::FreeAllEvent(cpu_twin::SourceLoc loc)
     }
 }
 
-} // namespace AscendC
+}    // namespace AscendC

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between element types. A pair of types the hardware lacks does not compile; a rounding mode the pair lacks is
-// refused at the call.
+// Conversions between element types. A pair of types the hardware lacks does not compile; a rounding mode the pair
+// lacks is refused at the call.
 #pragma once
 
 #include "vector_math.h"
@@ -9,20 +9,22 @@ namespace AscendC {
 namespace Twin {
 
 // The five rounding modes that most conversions have.
-#define TWIN_ROUNDED(PAIR)                                                           \
-    case RoundMode::CAST_RINT: vconv_##PAIR##r(TWIN_CAST_ARGS); return;              \
-    case RoundMode::CAST_FLOOR: vconv_##PAIR##f(TWIN_CAST_ARGS); return;             \
-    case RoundMode::CAST_CEIL: vconv_##PAIR##c(TWIN_CAST_ARGS); return;              \
-    case RoundMode::CAST_ROUND: vconv_##PAIR##a(TWIN_CAST_ARGS); return;             \
+#define TWIN_ROUNDED(PAIR)                                               \
+    case RoundMode::CAST_RINT: vconv_##PAIR##r(TWIN_CAST_ARGS); return;  \
+    case RoundMode::CAST_FLOOR: vconv_##PAIR##f(TWIN_CAST_ARGS); return; \
+    case RoundMode::CAST_CEIL: vconv_##PAIR##c(TWIN_CAST_ARGS); return;  \
+    case RoundMode::CAST_ROUND: vconv_##PAIR##a(TWIN_CAST_ARGS); return; \
     case RoundMode::CAST_TRUNC: vconv_##PAIR##z(TWIN_CAST_ARGS); return;
-#define TWIN_EXACT(PAIR) case RoundMode::CAST_NONE: vconv_##PAIR(TWIN_CAST_ARGS); return;
+#define TWIN_EXACT(PAIR) \
+    case RoundMode::CAST_NONE: vconv_##PAIR(TWIN_CAST_ARGS); return;
 #define TWIN_CAST_ARGS d, s, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, loc
-#define TWIN_CAST(DST, SRC, CASES)                                                   \
-    else if constexpr (std::is_same_v<T, DST> && std::is_same_v<U, SRC>) {           \
-        switch (mode) {                                                              \
-            CASES                                                                    \
-            default: break;                                                          \
-        }                                                                            \
+#define TWIN_CAST(DST, SRC, CASES)                                       \
+    else if constexpr (std::is_same_v<T, DST> && std::is_same_v<U, SRC>) \
+    {                                                                    \
+        switch (mode) {                                                  \
+            CASES                                                        \
+            default: break;                                              \
+        }                                                                \
     }
 
 template <typename T, typename U>
@@ -62,15 +64,20 @@ inline void Convert(const LocalTensor<T>& dst, const LocalTensor<U>& src, RoundM
     TWIN_CAST(int64_t, int32_t, TWIN_EXACT(s322s64))
     TWIN_CAST(int32_t, int64_t, TWIN_EXACT(s642s32))
     TWIN_CAST(float, int64_t, TWIN_ROUNDED(s642f32))
-    else if constexpr (std::is_same_v<T, half> && std::is_same_v<U, int32_t>) {
+    else if constexpr (std::is_same_v<T, half> && std::is_same_v<U, int32_t>)
+    {
         // Multiplies with the scale that SetDeqScale left; the rounding mode plays no part.
         vconv_deq(TWIN_CAST_ARGS);
         return;
-    } else {
+    }
+    else
+    {
         static_assert(!std::is_same_v<T, T>, "Cast: dav-2201 has no conversion between these types");
     }
-    Refuse(loc, "Cast: the conversion does not have rounding mode %d (CAST_NONE is for exact conversions; CAST_ODD only for "
-                "float to half)", static_cast<int>(mode));
+    Refuse(loc,
+           "Cast: the conversion does not have rounding mode %d (CAST_NONE is for exact conversions; CAST_ODD only for "
+           "float to half)",
+           static_cast<int>(mode));
 }
 
 #undef TWIN_CAST
@@ -86,12 +93,12 @@ template <typename T, typename U> inline UnaryRepeatParams ConsecutiveCast()
     return {1, 1, static_cast<uint8_t>(8 * sizeof(T) / WIDE), static_cast<uint8_t>(8 * sizeof(U) / WIDE)};
 }
 
-} // namespace Twin
+}    // namespace Twin
 
 // `mask` counts elements of a repeat of the wider type.
 template <typename T, typename U, bool isSetMask = true>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
-                 const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+                 const uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)
 {
     Twin::SetMask<Twin::Wider<T, U>, isSetMask>(mask, loc);
     Twin::Convert(dst, src, roundMode, repeatTime, repeatParams, loc);
@@ -113,4 +120,4 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
 
 inline void SetDeqScale(half scale) { set_deqscale(scale); }
 
-} // namespace AscendC
+}    // namespace AscendC

@@ -12,7 +12,7 @@ template <typename T> inline ElementBits<T>* BitsOf(const LocalTensor<T>& t)
 {
     return reinterpret_cast<ElementBits<T>*>(t.GetPhyAddr());
 }
-} // namespace Twin
+}    // namespace Twin
 
 // Each of the 8 elements a repeat reads fills one 32-byte block.
 template <typename T>
@@ -53,7 +53,7 @@ inline void GatherElements(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     vgather(BitsOf(dst) + first, srcOffset.GetPhyAddr() + first, src.address_.bufferAddr + srcBaseOffset, dstRepStride,
             repeat, loc);
 }
-} // namespace Twin
+}    // namespace Twin
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
                    const uint32_t srcBaseOffset, const uint64_t mask, const uint8_t repeatTime,
@@ -88,8 +88,9 @@ inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const L
     ResetMask();
 }
 
-// Packs the elements that a pattern selects. Pattern by tensor: a bit each; built in: 1 even, 2 odd, 3 to 6 every fourth, 7 all.
-// reduceMode: `mask` elements of src0 in each repeat, else whole repeats. rsvdCnt gets the number of elements packed.
+// Packs the elements that a pattern selects. Pattern by tensor: a bit each; built in: 1 even, 2 odd, 3 to 6 every
+// fourth, 7 all. reduceMode: `mask` elements of src0 in each repeat, else whole repeats. rsvdCnt gets the number of
+// elements packed.
 namespace Twin {
 template <typename B>
 inline void PackByPattern(B* dst, B* src0, B* pattern, uint8_t patternMode, bool reduceMode, uint32_t mask,
@@ -105,11 +106,12 @@ inline void PackByPattern(B* dst, B* src0, B* pattern, uint8_t patternMode, bool
         set_mask_norm();
         SetContinuousMask(ONE_REPEAT_BYTE_SIZE / sizeof(B), sizeof(B), loc);
     }
-    vreducev2(dst, src0, pattern, p.repeatTimes, p.src0BlockStride, patternMode, p.src0RepeatStride, p.src1RepeatStride, loc);
+    vreducev2(dst, src0, pattern, p.repeatTimes, p.src0BlockStride, patternMode, p.src0RepeatStride, p.src1RepeatStride,
+              loc);
     rsvdCnt = static_cast<uint64_t>(get_rsvd_cnt());
     set_mask_norm();
 }
-} // namespace Twin
+}    // namespace Twin
 template <typename T, typename U, GatherMaskMode mode = defaultGatherMaskMode>
 inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
                        const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams,
@@ -142,7 +144,8 @@ inline int64_t GetGatherMaskRemainCount() { return get_rsvd_cnt(); }
 // firstValue, firstValue + 1, ...: the scalar unit writes one block, the vector unit doubles it until count is reached.
 template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count, TWIN_SITE)
 {
-    static_assert(SupportType<T, int16_t, int32_t, half, float>(), "CreateVecIndex takes int16_t, int32_t, half and float");
+    static_assert(SupportType<T, int16_t, int32_t, half, float>(),
+                  "CreateVecIndex takes int16_t, int32_t, half and float");
     Twin::RequireUb(loc, dst);
     constexpr uint32_t BLOCK = ONE_BLK_SIZE / sizeof(T);
     TPipe* pipe = Twin::PipeForFlags("CreateVecIndex", loc);
@@ -178,7 +181,8 @@ inline void TransposeRows(const uint64_t dstList[TRANSPOSE_ROWS], const uint64_t
     set_va_reg_sb(VA2, srcList);
     set_va_reg_sb(VA3, srcList + TRANSPOSE_ROWS / 2);
     if constexpr (sizeof(T) == 1) {
-        scatter_vnchwconv_b8(VA0, VA2, p.repeatTimes, p.dstRepStride, p.srcRepStride, p.dstHighHalf, p.srcHighHalf, loc);
+        scatter_vnchwconv_b8(VA0, VA2, p.repeatTimes, p.dstRepStride, p.srcRepStride, p.dstHighHalf, p.srcHighHalf,
+                             loc);
     } else {
         if (p.dstHighHalf || p.srcHighHalf) {
             Refuse(loc, "TransDataTo5HDParams: dstHighHalf and srcHighHalf are for 8-bit elements");
@@ -190,7 +194,7 @@ inline void TransposeRows(const uint64_t dstList[TRANSPOSE_ROWS], const uint64_t
         }
     }
 }
-} // namespace Twin
+}    // namespace Twin
 template <typename T>
 inline void TransDataTo5HD(uint64_t dstList[Twin::TRANSPOSE_ROWS], uint64_t srcList[Twin::TRANSPOSE_ROWS],
                            const TransDataTo5HDParams& nchwconvParams, TWIN_SITE)
@@ -219,4 +223,4 @@ template <typename T> inline void Transpose(const LocalTensor<T>& dst, const Loc
     vtranspose(Twin::BitsOf(dst), Twin::BitsOf(src), loc);
 }
 
-} // namespace AscendC
+}    // namespace AscendC

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise arithmetic on the vector unit. Each function comes in three forms: a bit mask per element of a repeat, the
-// first `mask` elements of each repeat, and the first `count` elements in all.
+// Element-wise arithmetic on the vector unit. Each function comes in three forms: a bit mask per element of a repeat,
+// the first `mask` elements of each repeat, and the first `count` elements in all.
 #pragma once
 
 #include "cube.h"
@@ -8,36 +8,36 @@
 namespace AscendC {
 
 // dst = src0 op src1
-#define TWIN_BINARY(API, INTRINSIC)                                                                                            \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[],        \
-                    const uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)                               \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src0, src1);                                                                                 \
-        Twin::RefuseReserved(repeatParams, loc);                                                                               \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride,               \
-                  repeatParams.src0BlkStride, repeatParams.src1BlkStride, repeatParams.dstRepStride,                           \
-                  repeatParams.src0RepStride, repeatParams.src1RepStride, loc);                                                \
-    }                                                                                                                          \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask,          \
-                    const uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)                               \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src0, src1);                                                                                 \
-        Twin::RefuseReserved(repeatParams, loc);                                                                               \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride,               \
-                  repeatParams.src0BlkStride, repeatParams.src1BlkStride, repeatParams.dstRepStride,                           \
-                  repeatParams.src0RepStride, repeatParams.src1RepStride, loc);                                                \
-    }                                                                                                                          \
-    template <typename T>                                                                                                      \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int32_t& count,   \
-                    TWIN_SITE)                                                                                                 \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src0, src1);                                                                                 \
-        const Twin::CountMask mask(count, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), 1, 1, 1, 1, 8, 8, 8, loc);                           \
+#define TWIN_BINARY(API, INTRINSIC)                                                                                   \
+    template <typename T, bool isSetMask = true>                                                                      \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                \
+                    uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)     \
+    {                                                                                                                 \
+        Twin::RequireUb(loc, dst, src0, src1);                                                                        \
+        Twin::RefuseReserved(repeatParams, loc);                                                                      \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                       \
+        INTRINSIC(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride,      \
+                  repeatParams.src0BlkStride, repeatParams.src1BlkStride, repeatParams.dstRepStride,                  \
+                  repeatParams.src0RepStride, repeatParams.src1RepStride, loc);                                       \
+    }                                                                                                                 \
+    template <typename T, bool isSetMask = true>                                                                      \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask, \
+                    const uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)                      \
+    {                                                                                                                 \
+        Twin::RequireUb(loc, dst, src0, src1);                                                                        \
+        Twin::RefuseReserved(repeatParams, loc);                                                                      \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                       \
+        INTRINSIC(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride,      \
+                  repeatParams.src0BlkStride, repeatParams.src1BlkStride, repeatParams.dstRepStride,                  \
+                  repeatParams.src0RepStride, repeatParams.src1RepStride, loc);                                       \
+    }                                                                                                                 \
+    template <typename T>                                                                                             \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                \
+                    const int32_t& count, TWIN_SITE)                                                                  \
+    {                                                                                                                 \
+        Twin::RequireUb(loc, dst, src0, src1);                                                                        \
+        const Twin::CountMask mask(count, loc);                                                                       \
+        INTRINSIC(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), 1, 1, 1, 1, 8, 8, 8, loc);                  \
     }
 
 TWIN_BINARY(Add, vadd)
@@ -50,7 +50,7 @@ TWIN_BINARY(And, vand)
 TWIN_BINARY(Or, vor)
 TWIN_BINARY(AddRelu, vaddrelu)
 TWIN_BINARY(SubRelu, vsubrelu)
-TWIN_BINARY(FusedMulAdd, vmadd)            // dst = src0 * dst + src1
+TWIN_BINARY(FusedMulAdd, vmadd)    // dst = src0 * dst + src1
 TWIN_BINARY(FusedMulAddRelu, vmaddrelu)
 #undef TWIN_BINARY
 
@@ -64,13 +64,14 @@ inline void MultiplyAccumulate(const LocalTensor<T>& dst, const LocalTensor<U>& 
                   "MulAddDst: one type, or float += half * half");
     RequireUb(loc, dst, src0, src1);
     RefuseReserved(p, loc);
-    vmla(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride,
-         p.dstRepStride, p.src0RepStride, p.src1RepStride, loc);
+    vmla(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeat, p.dstBlkStride, p.src0BlkStride,
+         p.src1BlkStride, p.dstRepStride, p.src0RepStride, p.src1RepStride, loc);
 }
-} // namespace Twin
+}    // namespace Twin
 template <typename T, typename U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
-                      const uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)
+                      const uint64_t mask[], const uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
+                      TWIN_SITE)
 {
     Twin::SetMask<T, isSetMask>(mask, loc);
     Twin::MultiplyAccumulate(dst, src0, src1, repeatTime, repeatParams, loc);
@@ -92,33 +93,33 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, con
 }
 
 // dst = op(src)
-#define TWIN_UNARY(API, INTRINSIC)                                                                                             \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const uint8_t repeatTime,           \
-                    const UnaryRepeatParams& repeatParams, TWIN_SITE)                                                          \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::CheckUnary(repeatParams, loc);                                                                                   \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride, repeatParams.srcBlkStride,        \
-                  repeatParams.dstRepStride, repeatParams.srcRepStride, loc);                                                  \
-    }                                                                                                                          \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime,             \
-                    const UnaryRepeatParams& repeatParams, TWIN_SITE)                                                          \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::CheckUnary(repeatParams, loc);                                                                                   \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride, repeatParams.srcBlkStride,        \
-                  repeatParams.dstRepStride, repeatParams.srcRepStride, loc);                                                  \
-    }                                                                                                                          \
-    template <typename T>                                                                                                      \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count, TWIN_SITE)                     \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        const Twin::CountMask mask(count, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), 1, 1, 1, 8, 8, loc);                                                     \
+#define TWIN_UNARY(API, INTRINSIC)                                                                                   \
+    template <typename T, bool isSetMask = true>                                                                     \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const uint8_t repeatTime, \
+                    const UnaryRepeatParams& repeatParams, TWIN_SITE)                                                \
+    {                                                                                                                \
+        Twin::RequireUb(loc, dst, src);                                                                              \
+        Twin::CheckUnary(repeatParams, loc);                                                                         \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                      \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride,                         \
+                  repeatParams.srcBlkStride, repeatParams.dstRepStride, repeatParams.srcRepStride, loc);             \
+    }                                                                                                                \
+    template <typename T, bool isSetMask = true>                                                                     \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime,   \
+                    const UnaryRepeatParams& repeatParams, TWIN_SITE)                                                \
+    {                                                                                                                \
+        Twin::RequireUb(loc, dst, src);                                                                              \
+        Twin::CheckUnary(repeatParams, loc);                                                                         \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                      \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), repeatTime, repeatParams.dstBlkStride,                         \
+                  repeatParams.srcBlkStride, repeatParams.dstRepStride, repeatParams.srcRepStride, loc);             \
+    }                                                                                                                \
+    template <typename T>                                                                                            \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count, TWIN_SITE)           \
+    {                                                                                                                \
+        Twin::RequireUb(loc, dst, src);                                                                              \
+        const Twin::CountMask mask(count, loc);                                                                      \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), 1, 1, 1, 8, 8, loc);                                           \
     }
 
 TWIN_UNARY(Exp, vexp)
@@ -132,38 +133,40 @@ TWIN_UNARY(Not, vnot)
 #undef TWIN_UNARY
 
 // dst = src op scalar
-#define TWIN_SCALAR(API, INTRINSIC, ...)                                                                                       \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],               \
-                    const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)                                \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::CheckUnary(repeatParams, loc);                                                                                   \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, repeatTime, repeatParams.dstBlkStride,                      \
-                  repeatParams.srcBlkStride, repeatParams.dstRepStride, repeatParams.srcRepStride, ##__VA_ARGS__, loc);        \
-    }                                                                                                                          \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,                 \
-                    const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)                                \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::CheckUnary(repeatParams, loc);                                                                                   \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, repeatTime, repeatParams.dstBlkStride,                      \
-                  repeatParams.srcBlkStride, repeatParams.dstRepStride, repeatParams.srcRepStride, ##__VA_ARGS__, loc);        \
-    }                                                                                                                          \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count,          \
-                    TWIN_SITE)                                                                                                 \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        if constexpr (isSetMask) {                                                                                             \
-            const Twin::CountMask mask(count, loc);                                                                            \
-            INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, 1, 1, 1, 8, 8, ##__VA_ARGS__, loc);                     \
-        } else {                                                                                                               \
-            INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, 1, 1, 1, 8, 8, ##__VA_ARGS__, loc);                     \
-        }                                                                                                                      \
+#define TWIN_SCALAR(API, INTRINSIC, ...)                                                                              \
+    template <typename T, bool isSetMask = true>                                                                      \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],      \
+                    const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)                       \
+    {                                                                                                                 \
+        Twin::RequireUb(loc, dst, src);                                                                               \
+        Twin::CheckUnary(repeatParams, loc);                                                                          \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                       \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, repeatTime, repeatParams.dstBlkStride,             \
+                  repeatParams.srcBlkStride, repeatParams.dstRepStride, repeatParams.srcRepStride, ##__VA_ARGS__,     \
+                  loc);                                                                                               \
+    }                                                                                                                 \
+    template <typename T, bool isSetMask = true>                                                                      \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,        \
+                    const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)                       \
+    {                                                                                                                 \
+        Twin::RequireUb(loc, dst, src);                                                                               \
+        Twin::CheckUnary(repeatParams, loc);                                                                          \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                       \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, repeatTime, repeatParams.dstBlkStride,             \
+                  repeatParams.srcBlkStride, repeatParams.dstRepStride, repeatParams.srcRepStride, ##__VA_ARGS__,     \
+                  loc);                                                                                               \
+    }                                                                                                                 \
+    template <typename T, bool isSetMask = true>                                                                      \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count, \
+                    TWIN_SITE)                                                                                        \
+    {                                                                                                                 \
+        Twin::RequireUb(loc, dst, src);                                                                               \
+        if constexpr (isSetMask) {                                                                                    \
+            const Twin::CountMask mask(count, loc);                                                                   \
+            INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, 1, 1, 1, 8, 8, ##__VA_ARGS__, loc);            \
+        } else {                                                                                                      \
+            INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), scalarValue, 1, 1, 1, 8, 8, ##__VA_ARGS__, loc);            \
+        }                                                                                                             \
     }
 
 TWIN_SCALAR(Adds, vadds)
@@ -183,7 +186,7 @@ template <typename T> inline uint32_t ShiftDistance(T scalar, cpu_twin::SourceLo
     }
     return static_cast<uint32_t>(distance);
 }
-} // namespace Twin
+}    // namespace Twin
 template <typename T, bool isSetMask = true>
 inline void ShiftLeft(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],
                       const uint8_t repeatTime, const UnaryRepeatParams& p, TWIN_SITE)
@@ -256,7 +259,7 @@ inline void AccumulateScaled(const LocalTensor<T>& dst, const LocalTensor<U>& sr
     vaxpy(dst.GetPhyAddr(), src.GetPhyAddr(), scalar, repeat, p.dstBlkStride, p.srcBlkStride, p.dstRepStride,
           p.srcRepStride, loc);
 }
-} // namespace Twin
+}    // namespace Twin
 template <typename T, typename U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
                  const uint8_t repeatTime, const UnaryRepeatParams& repeatParams, TWIN_SITE)
@@ -305,4 +308,4 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int
     vector_dup(dst.GetPhyAddr(), scalarValue, 1, 1, 1, 8, 0, loc);
 }
 
-} // namespace AscendC
+}    // namespace AscendC

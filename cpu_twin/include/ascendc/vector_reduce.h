@@ -15,34 +15,34 @@ inline uint32_t NotNegative(int32_t value, const char* what, cpu_twin::SourceLoc
     }
     return static_cast<uint32_t>(value);
 }
-} // namespace Twin
+}    // namespace Twin
 
-// One result a repeat. dstRepStride counts results: elements, or (value, index) pairs. The index is that within the repeat,
-// stored as an unsigned integer of the element's width.
-#define TWIN_WHOLE_EXTREME(API, INTRINSIC)                                                                                     \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime,     \
-                    const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                        \
-                    ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, TWIN_SITE)                                             \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), Twin::NotNegative(repeatTime, #API " repeatTime", loc),                  \
-                  Twin::NotNegative(dstRepStride, #API " dstRepStride", loc),                                                  \
-                  Twin::NotNegative(srcBlkStride, #API " srcBlkStride", loc),                                                  \
-                  Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), Twin::OrderOf(order), loc);                      \
-    }                                                                                                                          \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime,        \
-                    const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,                        \
-                    ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, TWIN_SITE)                                             \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::SetMask<T, isSetMask>(static_cast<uint64_t>(Twin::NotNegative(mask, #API " mask", loc)), loc);                   \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), Twin::NotNegative(repeatTime, #API " repeatTime", loc),                  \
-                  Twin::NotNegative(dstRepStride, #API " dstRepStride", loc),                                                  \
-                  Twin::NotNegative(srcBlkStride, #API " srcBlkStride", loc),                                                  \
-                  Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), Twin::OrderOf(order), loc);                      \
+// One result a repeat. dstRepStride counts results: elements, or (value, index) pairs. The index is that within the
+// repeat, stored as an unsigned integer of the element's width.
+#define TWIN_WHOLE_EXTREME(API, INTRINSIC)                                                                     \
+    template <typename T, bool isSetMask = true>                                                               \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],               \
+                    const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,          \
+                    const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, TWIN_SITE) \
+    {                                                                                                          \
+        Twin::RequireUb(loc, dst, src);                                                                        \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), Twin::NotNegative(repeatTime, #API " repeatTime", loc),  \
+                  Twin::NotNegative(dstRepStride, #API " dstRepStride", loc),                                  \
+                  Twin::NotNegative(srcBlkStride, #API " srcBlkStride", loc),                                  \
+                  Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), Twin::OrderOf(order), loc);      \
+    }                                                                                                          \
+    template <typename T, bool isSetMask = true>                                                               \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,                  \
+                    const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,          \
+                    const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, TWIN_SITE) \
+    {                                                                                                          \
+        Twin::RequireUb(loc, dst, src);                                                                        \
+        Twin::SetMask<T, isSetMask>(static_cast<uint64_t>(Twin::NotNegative(mask, #API " mask", loc)), loc);   \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), Twin::NotNegative(repeatTime, #API " repeatTime", loc),  \
+                  Twin::NotNegative(dstRepStride, #API " dstRepStride", loc),                                  \
+                  Twin::NotNegative(srcBlkStride, #API " srcBlkStride", loc),                                  \
+                  Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), Twin::OrderOf(order), loc);      \
     }
 TWIN_WHOLE_EXTREME(WholeReduceMax, vcmax)
 TWIN_WHOLE_EXTREME(WholeReduceMin, vcmin)
@@ -66,7 +66,8 @@ inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                            const int32_t srcRepStride, TWIN_SITE)
 {
     Twin::SetMask<T, isSetMask>(static_cast<uint64_t>(Twin::NotNegative(mask, "WholeReduceSum mask", loc)), loc);
-    WholeReduceSum<T, false>(dst, src, MASK_PLACEHOLDER_LIST, repeatTime, dstRepStride, srcBlkStride, srcRepStride, loc);
+    WholeReduceSum<T, false>(dst, src, MASK_PLACEHOLDER_LIST, repeatTime, dstRepStride, srcBlkStride, srcRepStride,
+                             loc);
 }
 // dstBlkStride is reserved: one result a repeat has no blocks.
 template <typename T, bool isSetMask = true>
@@ -80,26 +81,28 @@ inline void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src
     WholeReduceSum<T, isSetMask>(dst, src, mask, repeatTime, dstRepStride, srcBlkStride, srcRepStride, loc);
 }
 
-// Eight results a repeat (blocks) or half the elements (pairs). dstRepStride counts what one repeat gives. Note that these
-// take the repeats before the mask.
-#define TWIN_PART_REDUCE(API, INTRINSIC)                                                                                       \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[],     \
-                    const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride, TWIN_SITE)             \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src);                                                                                        \
-        Twin::SetMask<T, isSetMask>(mask, loc);                                                                                \
-        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), Twin::NotNegative(repeatTime, #API " repeatTime", loc),                  \
-                  Twin::NotNegative(dstRepStride, #API " dstRepStride", loc),                                                  \
-                  Twin::NotNegative(srcBlkStride, #API " srcBlkStride", loc),                                                  \
-                  Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), loc);                                            \
-    }                                                                                                                          \
-    template <typename T, bool isSetMask = true>                                                                               \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask,        \
-                    const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride, TWIN_SITE)             \
-    {                                                                                                                          \
-        Twin::SetMask<T, isSetMask>(static_cast<uint64_t>(Twin::NotNegative(mask, #API " mask", loc)), loc);                   \
-        API<T, false>(dst, src, repeatTime, MASK_PLACEHOLDER_LIST, dstRepStride, srcBlkStride, srcRepStride, loc);             \
+// Eight results a repeat (blocks) or half the elements (pairs). dstRepStride counts what one repeat gives. Note that
+// these take the repeats before the mask.
+#define TWIN_PART_REDUCE(API, INTRINSIC)                                                                           \
+    template <typename T, bool isSetMask = true>                                                                   \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,                \
+                    const uint64_t mask[], const int32_t dstRepStride, const int32_t srcBlkStride,                 \
+                    const int32_t srcRepStride, TWIN_SITE)                                                         \
+    {                                                                                                              \
+        Twin::RequireUb(loc, dst, src);                                                                            \
+        Twin::SetMask<T, isSetMask>(mask, loc);                                                                    \
+        INTRINSIC(dst.GetPhyAddr(), src.GetPhyAddr(), Twin::NotNegative(repeatTime, #API " repeatTime", loc),      \
+                  Twin::NotNegative(dstRepStride, #API " dstRepStride", loc),                                      \
+                  Twin::NotNegative(srcBlkStride, #API " srcBlkStride", loc),                                      \
+                  Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), loc);                                \
+    }                                                                                                              \
+    template <typename T, bool isSetMask = true>                                                                   \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,                \
+                    const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,                    \
+                    const int32_t srcRepStride, TWIN_SITE)                                                         \
+    {                                                                                                              \
+        Twin::SetMask<T, isSetMask>(static_cast<uint64_t>(Twin::NotNegative(mask, #API " mask", loc)), loc);       \
+        API<T, false>(dst, src, repeatTime, MASK_PLACEHOLDER_LIST, dstRepStride, srcBlkStride, srcRepStride, loc); \
     }
 TWIN_PART_REDUCE(BlockReduceSum, vcgadd)
 TWIN_PART_REDUCE(BlockReduceMax, vcgmax)
@@ -113,7 +116,7 @@ template <typename T, typename U> constexpr void OneReduceType()
 {
     static_assert(std::is_same_v<T, U>, "reduction: dav-2201 has one type for source and result");
 }
-} // namespace Twin
+}    // namespace Twin
 template <ReduceType reduceType, typename T, typename U, bool isSetMask = true, typename M>
 inline std::enable_if_t<std::is_convertible_v<M, int32_t> || std::is_convertible_v<M, const uint64_t*>> ReduceDataBlock(
     const LocalTensor<T>& dst, const LocalTensor<U>& src, const M& mask, const int32_t repeatTime,
@@ -218,8 +221,8 @@ inline uint32_t ExtremesOf(T* dst, T* src, uint32_t count, Order_t order, cpu_tw
             pipe_barrier(PIPE_V, loc);
         }
         SetContinuousMask(tail, sizeof(T), loc);
-        Extremes<T, which>(dst + (order == Order_t::ONLY_VALUE ? whole : 2 * whole), src + static_cast<size_t>(whole) * LANES,
-                           1, DEFAULT_REPEAT_STRIDE, order, loc);
+        Extremes<T, which>(dst + (order == Order_t::ONLY_VALUE ? whole : 2 * whole),
+                           src + static_cast<size_t>(whole) * LANES, 1, DEFAULT_REPEAT_STRIDE, order, loc);
     }
     return whole + (tail > 0 ? 1 : 0);
 }
@@ -291,24 +294,25 @@ inline void ReduceExtremeCount(const LocalTensor<T>& dst, const LocalTensor<T>& 
     set_vector_mask(FULL_MASK, FULL_MASK);
 }
 
-} // namespace Twin
+}    // namespace Twin
 
-#define TWIN_REDUCE_EXTREME(API, WHICH)                                                                                        \
-    template <typename T>                                                                                                      \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,               \
-                    const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = 0, TWIN_SITE)    \
-    {                                                                                                                          \
-        Twin::RequireUb(loc, dst, src, sharedTmpBuffer);                                                                       \
-        Twin::SetContinuousMask(Twin::NotNegative(mask, #API " mask", loc), sizeof(T), loc);                                   \
-        Twin::ReduceExtremeRepeats<T, Twin::Extreme::WHICH>(                                                                   \
-            dst, src, sharedTmpBuffer, Twin::NotNegative(repeatTime, #API " repeatTime", loc),                                 \
-            Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), calIndex, loc);                                        \
-    }                                                                                                                          \
-    template <typename T>                                                                                                      \
-    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,               \
-                    const int32_t count, bool calIndex = 0, TWIN_SITE)                                                         \
-    {                                                                                                                          \
-        Twin::ReduceExtremeCount<T, Twin::Extreme::WHICH>(dst, src, sharedTmpBuffer, count, calIndex, loc);                    \
+#define TWIN_REDUCE_EXTREME(API, WHICH)                                                                          \
+    template <typename T>                                                                                        \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
+                    const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = 0, \
+                    TWIN_SITE)                                                                                   \
+    {                                                                                                            \
+        Twin::RequireUb(loc, dst, src, sharedTmpBuffer);                                                         \
+        Twin::SetContinuousMask(Twin::NotNegative(mask, #API " mask", loc), sizeof(T), loc);                     \
+        Twin::ReduceExtremeRepeats<T, Twin::Extreme::WHICH>(                                                     \
+            dst, src, sharedTmpBuffer, Twin::NotNegative(repeatTime, #API " repeatTime", loc),                   \
+            Twin::NotNegative(srcRepStride, #API " srcRepStride", loc), calIndex, loc);                          \
+    }                                                                                                            \
+    template <typename T>                                                                                        \
+    inline void API(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
+                    const int32_t count, bool calIndex = 0, TWIN_SITE)                                           \
+    {                                                                                                            \
+        Twin::ReduceExtremeCount<T, Twin::Extreme::WHICH>(dst, src, sharedTmpBuffer, count, calIndex, loc);      \
     }
 TWIN_REDUCE_EXTREME(ReduceMax, MAX)
 TWIN_REDUCE_EXTREME(ReduceMin, MIN)
@@ -332,4 +336,4 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
     Twin::ScalarToOthers(pipe, loc);
 }
 
-} // namespace AscendC
+}    // namespace AscendC

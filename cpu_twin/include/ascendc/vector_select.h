@@ -9,15 +9,15 @@ namespace AscendC {
 namespace Twin {
 
 // Runs CALL with the intrinsic whose name ends in the comparison.
-#define TWIN_COMPARE(PREFIX, ...)                                              \
-    switch (cmpMode) {                                                         \
-        case CMPMODE::LT: PREFIX##_lt(__VA_ARGS__); return;                    \
-        case CMPMODE::GT: PREFIX##_gt(__VA_ARGS__); return;                    \
-        case CMPMODE::EQ: PREFIX##_eq(__VA_ARGS__); return;                    \
-        case CMPMODE::LE: PREFIX##_le(__VA_ARGS__); return;                    \
-        case CMPMODE::GE: PREFIX##_ge(__VA_ARGS__); return;                    \
-        case CMPMODE::NE: PREFIX##_ne(__VA_ARGS__); return;                    \
-    }                                                                          \
+#define TWIN_COMPARE(PREFIX, ...)                           \
+    switch (cmpMode) {                                      \
+        case CMPMODE::LT: PREFIX##_lt(__VA_ARGS__); return; \
+        case CMPMODE::GT: PREFIX##_gt(__VA_ARGS__); return; \
+        case CMPMODE::EQ: PREFIX##_eq(__VA_ARGS__); return; \
+        case CMPMODE::LE: PREFIX##_le(__VA_ARGS__); return; \
+        case CMPMODE::GE: PREFIX##_ge(__VA_ARGS__); return; \
+        case CMPMODE::NE: PREFIX##_ne(__VA_ARGS__); return; \
+    }                                                       \
     Refuse(loc, "compare: %d is not a CMPMODE", static_cast<int>(cmpMode))
 
 template <typename T> inline void RequireEquality(CMPMODE cmpMode, cpu_twin::SourceLoc loc)
@@ -86,8 +86,10 @@ inline void CompareToRegister(const LocalTensor<T>& src0, const LocalTensor<T>& 
 template <typename T> inline void RequireWholeRepeat(uint64_t mask, cpu_twin::SourceLoc loc)
 {
     if (mask != MASK_PLACEHOLDER && mask != ONE_REPEAT_BYTE_SIZE / sizeof(T)) {
-        Refuse(loc, "compare: the mask has no effect on dav-2201, whole repeats are compared; pass MASK_PLACEHOLDER or %zu, "
-                    "got %lu", ONE_REPEAT_BYTE_SIZE / sizeof(T), static_cast<unsigned long>(mask));
+        Refuse(loc,
+               "compare: the mask has no effect on dav-2201, whole repeats are compared; pass MASK_PLACEHOLDER or %zu, "
+               "got %lu",
+               ONE_REPEAT_BYTE_SIZE / sizeof(T), static_cast<unsigned long>(mask));
     }
 }
 template <typename T> inline void RequireWholeRepeat(const uint64_t mask[], cpu_twin::SourceLoc loc)
@@ -95,8 +97,9 @@ template <typename T> inline void RequireWholeRepeat(const uint64_t mask[], cpu_
     const bool none = mask[0] == 0 && mask[1] == 0;
     const bool all = mask[0] == FULL_MASK && (sizeof(T) == 4 || mask[1] == FULL_MASK);
     if (!none && !all) {
-        Refuse(loc, "compare: the mask has no effect on dav-2201, whole repeats are compared; pass MASK_PLACEHOLDER_LIST or "
-                    "a full mask");
+        Refuse(loc,
+               "compare: the mask has no effect on dav-2201, whole repeats are compared; pass MASK_PLACEHOLDER_LIST or "
+               "a full mask");
     }
 }
 
@@ -110,7 +113,7 @@ template <typename T> inline uint32_t WholeRepeats(uint32_t count, cpu_twin::Sou
     return count / LANES;
 }
 
-} // namespace Twin
+}    // namespace Twin
 
 // ---- two tensors ----
 template <typename T, typename U, bool isSetMask = true>
@@ -185,7 +188,8 @@ inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, cons
     const uint32_t repeats = Twin::WholeRepeats<T>(count, loc);
     for (uint32_t done = 0; done < repeats; done += Twin::COMPARE_REPEATS) {
         const uint32_t now = repeats - done < Twin::COMPARE_REPEATS ? repeats - done : Twin::COMPARE_REPEATS;
-        Twin::CompareWithScalar(dst, src0, src1Scalar, cmpMode, done * (ONE_REPEAT_BYTE_SIZE / sizeof(T)), now, {}, loc);
+        Twin::CompareWithScalar(dst, src0, src1Scalar, cmpMode, done * (ONE_REPEAT_BYTE_SIZE / sizeof(T)), now, {},
+                                loc);
     }
 }
 template <typename T, typename U>
@@ -249,13 +253,13 @@ template <typename T> inline void PrepareSelectScalar(T scalar, SELMODE selMode,
     pipe_barrier(PIPE_V, loc);
 }
 template <typename T>
-inline void SelectTensors(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode,
-                          uint32_t repeat, const BinaryRepeatParams& p, cpu_twin::SourceLoc loc)
+inline void SelectTensors(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                          SELMODE selMode, uint32_t repeat, const BinaryRepeatParams& p, cpu_twin::SourceLoc loc)
 {
     RequireUb(loc, dst, src0, src1);
     RefuseReserved(p, loc);
-    vsel(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeat, p.dstBlkStride, p.src0BlkStride, p.src1BlkStride,
-         p.dstRepStride, p.src0RepStride, p.src1RepStride, static_cast<uint8_t>(selMode), loc);
+    vsel(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), repeat, p.dstBlkStride, p.src0BlkStride,
+         p.src1BlkStride, p.dstRepStride, p.src0RepStride, p.src1RepStride, static_cast<uint8_t>(selMode), loc);
 }
 template <typename T, typename U>
 inline void SelectScalar(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
@@ -270,7 +274,7 @@ inline void SelectScalar(const LocalTensor<T>& dst, const LocalTensor<U>& selMas
          static_cast<uint8_t>(SELMODE::VSEL_TENSOR_SCALAR_MODE), loc);
 }
 
-} // namespace Twin
+}    // namespace Twin
 
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
@@ -301,15 +305,16 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
 }
 // The compare-mask register and the vector mask as the caller set them.
 template <typename T, SELMODE selMode>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime,
-                   const BinaryRepeatParams& repeatParams, TWIN_SITE)
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                   uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)
 {
     static_assert(selMode != SELMODE::VSEL_TENSOR_SCALAR_MODE, "Select: this form takes two tensors");
     Twin::SelectTensors(dst, src0, src1, selMode, repeatTime, repeatParams, loc);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-                   SELMODE selMode, uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)
+                   SELMODE selMode, uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
+                   TWIN_SITE)
 {
     Twin::PrepareSelectScalar(src1, selMode, loc);
     Twin::SetMask<T, isSetMask>(mask, loc);
@@ -317,7 +322,8 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-                   SELMODE selMode, uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams, TWIN_SITE)
+                   SELMODE selMode, uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& repeatParams,
+                   TWIN_SITE)
 {
     Twin::PrepareSelectScalar(src1, selMode, loc);
     Twin::SetMask<T, isSetMask>(mask, loc);
@@ -338,4 +344,4 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
     Twin::SelectScalar(dst, selMask, src0, repeatTime, repeatParams, loc);
 }
 
-} // namespace AscendC
+}    // namespace AscendC

@@ -14,11 +14,12 @@ inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const 
     static_assert(SupportType<T, half, float>(), "Sort32 takes half and float");
     Twin::RequireUb(loc, dst, src0);
     Twin::RequireUb(loc, src1);
-    vbitsort(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(), Twin::NotNegative(repeatTime, "Sort32 repeatTime", loc),
-             loc);
+    vbitsort(dst.GetPhyAddr(), src0.GetPhyAddr(), src1.GetPhyAddr(),
+             Twin::NotNegative(repeatTime, "Sort32 repeatTime", loc), loc);
 }
 
-// Merges up to four sorted lists of records. With repeatTimes above 1 all four lists must be given, one behind the other.
+// Merges up to four sorted lists of records. With repeatTimes above 1 all four lists must be given, one behind the
+// other.
 template <typename T>
 inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params, TWIN_SITE)
 {
@@ -64,4 +65,4 @@ template <typename T> inline uint32_t GetSortOffset(const uint32_t elemOffset)
 }
 template <typename T> inline uint32_t GetSortLen(const uint32_t elemCount) { return GetSortOffset<T>(elemCount); }
 
-} // namespace AscendC
+}    // namespace AscendC
