@@ -8,8 +8,7 @@ root=$(cd "$here/../.." && pwd)
 venv="$root/.venv-npu"
 python=${PYTHON:-python3}
 
-packages=(torch==2.13.0 torch_npu==2.13.0 numpy pyyaml 'setuptools>=77' 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6'
-          'expecttest>=0.3')
+packages=(torch==2.13.0 torch_npu==2.13.0 numpy pyyaml 'setuptools>=77' 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6')
 stamp=$({ printf '%s\n' "${packages[@]}"; cat "${BASH_SOURCE[0]}" "$here"/fake_acl/*; } | sha256sum)
 if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/stamp" 2>/dev/null)" = "$stamp" ]; then
     exit 0
