@@ -91,7 +91,7 @@ struct TilingData {
     uint32_t headParts;
     uint32_t headsPerPart;
     uint32_t keyParts;
-    uint32_t keysPerPart;   // index slots, a multiple of kKeyBlock
+    uint32_t keysPerPart;   // index slots
 
     // Ring: ringSlots slots of tasksPerItem tasks. A task is ringRows rows of ringRow elements (key, then value unless it
     // is key's prefix), and, with queryViaRing, g rows of dk elements.
@@ -176,17 +176,12 @@ ASA_SHARED TaskId LocateTask(const TilingData& t, uint32_t task)
     return t.layout == kBSND ? TaskId{batch, high, low} : TaskId{batch, low, high};
 }
 
-// Whole tasks of a core: as equal as they can be, in order.
-ASA_SHARED uint32_t FullBegin(const TilingData& t, uint32_t core)
+// `count` things dealt to cores in order, as equally as they can be: the first of a core's.
+ASA_SHARED uint32_t ShareBegin(uint32_t count, uint32_t cores, uint32_t core)
 {
-    const uint32_t base = t.fullTasks / t.coreNum;
-    const uint32_t extra = t.fullTasks - base * t.coreNum;
+    const uint32_t base = count / cores;
+    const uint32_t extra = count - base * cores;
     return core * base + Min(core, extra);
-}
-
-ASA_SHARED uint32_t FullItems(const TilingData& t, uint32_t core)
-{
-    return CeilDiv(FullBegin(t, core + 1) - FullBegin(t, core), t.tasksPerItem);
 }
 
 ASA_SHARED uint32_t PartCount(const TilingData& t)
@@ -194,23 +189,28 @@ ASA_SHARED uint32_t PartCount(const TilingData& t)
     return (t.tasks - t.fullTasks) * t.headParts * t.keyParts;
 }
 
+ASA_SHARED uint32_t FullItems(const TilingData& t, uint32_t core)
+{
+    const uint32_t tasks = ShareBegin(t.fullTasks, t.coreNum, core + 1) - ShareBegin(t.fullTasks, t.coreNum, core);
+    return CeilDiv(tasks, t.tasksPerItem);
+}
+
+// A core does its whole tasks first, then its parts.
 ASA_SHARED uint32_t ItemCount(const TilingData& t, uint32_t core)
 {
     const uint32_t parts = PartCount(t);
-    const uint32_t own = core < parts ? CeilDiv(parts - core, t.coreNum) : 0;
-    return FullItems(t, core) + own;
+    return FullItems(t, core) + ShareBegin(parts, t.coreNum, core + 1) - ShareBegin(parts, t.coreNum, core);
 }
 
 ASA_SHARED Item ItemAt(const TilingData& t, uint32_t core, uint32_t index)
 {
-    const uint32_t begin = FullBegin(t, core);
-    const uint32_t end = FullBegin(t, core + 1);
-    const uint32_t fullItems = CeilDiv(end - begin, t.tasksPerItem);
+    const uint32_t fullItems = FullItems(t, core);
     if (index < fullItems) {
-        const uint32_t first = begin + index * t.tasksPerItem;
+        const uint32_t first = ShareBegin(t.fullTasks, t.coreNum, core) + index * t.tasksPerItem;
+        const uint32_t end = ShareBegin(t.fullTasks, t.coreNum, core + 1);
         return Item{first, Min(t.tasksPerItem, end - first), 0, t.g, 0, t.topK, 0};
     }
-    const uint32_t part = core + (index - fullItems) * t.coreNum;
+    const uint32_t part = ShareBegin(PartCount(t), t.coreNum, core) + index - fullItems;
     const uint32_t perTask = t.headParts * t.keyParts;
     const uint32_t taskOffset = part / perTask;
     const uint32_t within = part - taskOffset * perTask;

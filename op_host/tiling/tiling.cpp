@@ -93,16 +93,17 @@ Cut CutByTasks(const Problem& p, uint32_t cores)
     return best;
 }
 
-// Every task's keys over several cores, joined at the end.
+// Every task's keys over several cores, joined at the end. No cut if there are too few keys.
 Cut CutByKeys(const Problem& p, uint32_t cores)
 {
     const int64_t tasks = p.b * p.s1 * p.n2;
     Cut best;
-    for (int64_t keys = kKeyBlock; keys < p.topK; keys += kKeyBlock) {
+    if (p.topK <= kKeyBlock) {
+        return best;
+    }
+    for (int64_t wanted = 2; wanted <= kMaxKeyParts; ++wanted) {
+        const int64_t keys = AlignUp(static_cast<uint32_t>(Ceil(p.topK, wanted)), kCube);
         const int64_t parts = Ceil(p.topK, keys);
-        if (parts > kMaxKeyParts) {
-            continue;
-        }
         const StageCycles part = EstimateItem(p, 1, p.G(), keys);
         const int64_t used = std::min<int64_t>(cores, tasks * parts);
         const double cycles = static_cast<double>(Ceil(tasks * parts, cores) - 1) * part.Steady() + part.Latency() +
@@ -224,10 +225,9 @@ void PlanCube(const Platform& platform, TilingData& t)
     t.l1.total = t.l1.querySlots * t.l1.query + kKvBuffers * t.l1.kv + t.l1.probs;
 }
 
-void PlanVector(const StageCycles& cycles, TilingData& t)
+void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData& t)
 {
     const uint32_t rowBytes = t.ringRow * kElementBytes;
-    t.gatherRows = Min(kKeyBlock / 2, kGatherTileBytes / rowBytes / 2 * 2);
     const uint32_t share = FirstRows(t.itemRows);
     t.stepRows = Min(kScoreStepBytes / (t.rowPitch * static_cast<uint32_t>(sizeof(float))), share);
     // Where copies bind, scores are there long before the gather ends; where the cube binds, they come late.
@@ -237,14 +237,17 @@ void PlanVector(const StageCycles& cycles, TilingData& t)
     t.ub.rawIndex = AlignUp(t.topK, kLanes) * sizeof(int32_t);
     t.ub.indexList = t.ub.rawIndex;
     t.ub.indexMask = AlignUp(t.topK, 256) / 8;
-    t.ub.gatherTile = t.gatherRows * rowBytes;
     t.ub.scores = t.stepRows * t.rowPitch * sizeof(float);
     t.ub.probs = t.stepRows * t.rowPitch * kElementBytes;
     t.ub.reduce = AlignUp(t.stepRows * chunks * kStatBlock * sizeof(float), 256);
     t.ub.rowStat = AlignUp(t.stepRows, kLanes) * sizeof(float);
     t.ub.rowBlock = AlignUp(t.stepRows, kStatBlock) * kStatBlock * sizeof(float);
-    t.ub.total = t.ub.rawIndex + 2 * (t.ub.indexList + t.ub.indexMask + t.ub.gatherTile + t.ub.scores + t.ub.rowBlock) +
-                 t.ub.probs + t.ub.reduce + 5 * t.ub.rowStat;
+    const uint32_t others = t.ub.rawIndex + 2 * (t.ub.indexList + t.ub.indexMask + t.ub.scores + t.ub.rowBlock) +
+                            t.ub.probs + t.ub.reduce + 5 * t.ub.rowStat;
+    const uint32_t tile = Min(kGatherTileBytes, (platform.ubBytes - others) / 2);
+    t.gatherRows = Min(kKeyBlock / 2, tile / rowBytes / 2 * 2);
+    t.ub.gatherTile = t.gatherRows * rowBytes;
+    t.ub.total = others + 2 * t.ub.gatherTile;
 }
 
 }  // namespace
@@ -289,7 +292,7 @@ Verdict PlanLaunch(const Problem& p, const Platform& platform, const TilingOptio
     WriteSizes(p, cut, t);
     PlanRing(platform, t);
     PlanCube(platform, t);
-    PlanVector(EstimateItem(p, t.tasksPerItem, ItemHeads(t), ItemKeys(t)), t);
+    PlanVector(platform, EstimateItem(p, t.tasksPerItem, ItemHeads(t), ItemKeys(t)), t);
     launch.tilingKey = 1 + 2 * t.schedule + t.dtype;
     launch.workspaceBytes = t.workspaceBytes;
     return {};
