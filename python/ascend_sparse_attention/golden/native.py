@@ -230,7 +230,7 @@ _proofs: dict[tuple[object, ...], bool] = {}
 
 def compact_is_exact(p: SfaProblem, key_is_copied: bool) -> bool:
     """Whether compact gives torch's bits on this machine for this kind of shape; tried once, then remembered."""
-    rows = 1 if key_is_copied else min(p.S1, 2)
+    rows = 1 if key_is_copied else max(1, min(p.S1, 2))
     kind = (p.dtype, p.G, p.Dk, p.Dv, p.topK, p.S2 % CHAINS, rows, key_is_copied)
     with _proof_lock:
         if kind not in _proofs:
