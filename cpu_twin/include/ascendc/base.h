@@ -20,6 +20,10 @@
     tilingStruct tilingData;                                             \
     ::AscendC::Twin::ReadTiling(&tilingData, tilingArg, sizeof(tilingStruct))
 
+// Tells the operator build which struct the tiling is; here it only has to be one.
+#define REGISTER_TILING_DEFAULT(tilingStruct) \
+    static_assert(std::is_class_v<tilingStruct>, "REGISTER_TILING_DEFAULT takes a struct")
+
 #define KERNEL_TASK_TYPE_DEFAULT(value) ::AscendC::Twin::CheckTaskType(::AscendC::Twin::value)
 
 namespace AscendC {

@@ -128,6 +128,7 @@ template <uint8_t modeId = 0, pipe_t pipe = PIPE_S> inline void CrossCoreWaitFla
 // All vector cores (isAIVOnly), or all cores of both kinds. Every core waits for its own pipes first.
 template <bool isAIVOnly = true> inline void SyncAll(TWIN_SITE)
 {
+    const cpu_twin::ReservedFlagScope reserved;
     pipe_barrier(PIPE_ALL, loc);
     if constexpr (isAIVOnly) {
         ffts_cross_core_sync(PIPE_MTE3, Twin::CrossCoreMessage(0, Twin::SYNC_VECTOR_ALL), loc);
