@@ -89,6 +89,10 @@ struct Instr {
     uint32_t pieces = 0;
     uint32_t pieceBytes = 0;
     uint32_t gmAlign = 0;
+    int64_t gmPieceStride = 0;  // bytes between the starts of consecutive pieces in GM; 0 when there is one piece
+    uint32_t outerPieces = 1;   // nd2nz of several matrices: how many; `pieces` counts the rows of all of them
+    int64_t gmOuterStride = 0;  // bytes between the starts of two matrices
+    bool l2Bypass = false;      // the tensor's cache hint keeps reads out of L2
     bool atomic = false;        // GM side is an atomic read-modify-write
     bool transpose = false;     // load2d / load3d with transpose
 
@@ -115,8 +119,11 @@ struct Grid {
 
 // Cycles. The next instruction of the same pipe may start at `release`; the result is complete, and flags set after it
 // fire, at `end`. start <= release <= end, start >= ready.
+// `partial`: only a part is done (a share of a bandwidth that others use too). The pipe stays occupied until `release`, and Run is called
+// again for the rest, in order with everything else, until it is no longer partial.
 struct Span {
     double start = 0, release = 0, end = 0;
+    bool partial = false;
 };
 
 class ClockModel {

@@ -142,6 +142,25 @@ template <typename T> inline T ScalarRead(const T* addr, CPU_TWIN_LOC) {
 template <typename T> inline void ScalarWrite(T* addr, T value, CPU_TWIN_LOC) {
     ops::ScalarStore(addr, ops::Bits(value), sizeof(T), false, loc);
 }
+// GM reads issued while one of these lives are told to the clock as bypassing L2 (GlobalTensor::SetL2CacheHint).
+class L2BypassScope {
+public:
+    explicit L2BypassScope(bool bypass);
+    ~L2BypassScope();
+    L2BypassScope(const L2BypassScope&) = delete;
+    L2BypassScope& operator=(const L2BypassScope&) = delete;
+
+private:
+    bool before_;
+};
+// SyncAll's own flags (11 to 14) may be set while one of these lives; anywhere else they are an error.
+class ReservedFlagScope {
+public:
+    ReservedFlagScope();
+    ~ReservedFlagScope();
+    ReservedFlagScope(const ReservedFlagScope&) = delete;
+    ReservedFlagScope& operator=(const ReservedFlagScope&) = delete;
+};
 // Stops the kernel with an error in `message`: for argument checks of layer 2.
 [[noreturn]] void KernelError(const char* message, CPU_TWIN_LOC);
 

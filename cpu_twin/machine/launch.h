@@ -56,8 +56,7 @@ struct Options {
     int threads = 1;                // blocks are spread over this many OS threads; the report does not depend on it
     bool poison = true;             // fill Out and Workspace tensors with NaN bytes first
     size_t maxFindings = 64;        // distinct ones kept; the rest is counted
-    int dropSync = -1;              // index into Report::syncSites of a sync call site to leave out (mutation test)
-    bool listSyncSites = true;
+    std::string dropSync;           // SyncSite::Key() of a call site to leave out; environment CPU_TWIN_DROP_SYNC if empty
     std::vector<std::shared_ptr<ClockModel>> clocks;  // each gets its own Timing in the report
     bool timeline = false;          // keep every instruction's span (for traces)
     size_t timelineLimit = 4u << 20;
@@ -92,17 +91,21 @@ struct SyncSite {
     std::string file;
     uint32_t line = 0;
     uint64_t calls = 0;
-    std::string Text() const;
+    std::string Key() const;        // "set_flag MTE2_V kernel.cpp:88"; the file without its directories
 };
 
 struct TimelineEvent {
-    Op op;
-    Pipe pipe;
-    uint16_t core;
-    uint32_t site;
-    double issue, start, end;       // cycles
-    double waited;                  // cycles the pipe or scalar unit was held by a flag (wait events)
+    // What the start waited for last.
+    enum class Cause : uint8_t { Start, Pipe, Issue, Flag, CrossCore, Barrier, Queue, UnitFlag };
+    Op op = Op::scalar_work;
+    Pipe pipe = Pipe::S;
+    uint16_t core = 0;
+    uint32_t site = 0;
+    double issue = 0, start = 0, release = 0, end = 0;  // cycles; the pipe is free again at `release`
+    double waited = 0;              // cycles the pipe or scalar unit was held by a flag or barrier (wait events)
     int32_t fromCore = -1;          // wait events: the core whose set released it
+    int32_t cause = -1;             // index of the event that `causeKind` speaks of, -1 none
+    Cause causeKind = Cause::Start;
     uint64_t bytes = 0;
     uint32_t detail = 0;            // repeats, or pieces
     uint16_t m = 0, n = 0, k = 0;
