@@ -96,7 +96,7 @@ def _edit(
     a = g.clone()
     for index, value in (actual or {}).items():
         a[index] = value
-    b = g.to(DTYPES[dtype])
+    b = g.clone().to(DTYPES[dtype])  # float64 would share its storage
     for index, value in (native or {}).items():
         b[index] = torch.tensor(value, dtype=torch.float64).to(b.dtype)
     return Pair("", a.to(DTYPES[dtype]), g, b if with_native or native else None)

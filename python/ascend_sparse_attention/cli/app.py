@@ -30,7 +30,7 @@ for _command in (check, check_submission, compare, env):
 def main() -> NoReturn:
     """Entry point of the `sfa` script."""
     try:
-        app()
+        app(prog_name="sfa")
     except UsageError as error:
         error_console().print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)

@@ -40,7 +40,10 @@ def register(app: typer.Typer) -> None:
 
 def check(
     cases: Annotated[
-        Path, typer.Argument(help="cann-bench's cases.csv or cases.yaml, a YAML of ours, or `public` or `quickstart`.")
+        Path,
+        typer.Argument(
+            metavar="CASES", help="cann-bench's cases.csv or cases.yaml, a YAML of ours, or `public` or `quickstart`."
+        ),
     ],
     case: Annotated[list[str] | None, typer.Option("--case", help="Only this case id; may be repeated.")] = None,
     backend: Annotated[BackendChoice, typer.Option(help="Where to run.")] = BackendChoice.AUTO,
@@ -81,7 +84,8 @@ def check(
         allow_empty=allow_empty,
     )
     try:
-        chosen = case_files.select_cases(case_files.load_cases(_case_file(cases)), case or [])
+        file = cases if cases.exists() else case_files.bundled(str(cases)) or cases
+        chosen = case_files.select_cases(case_files.load_cases(file), case or [])
         if shrink:
             chosen = [one.shrunk() for one in chosen]
         for path in (json, html):
@@ -99,7 +103,7 @@ def check(
         for one in chosen:
             bar.start(one.id)
             results.append(runner.run_case(one, options, device, bar.stage))
-            bar.finish()
+            bar.finish(results[-1].verdict.value, results[-1].total_seconds)
     entries = [report.case_entry(result) for result in results]
     summary = report.summarize(entries, options.policy)
     run = {
@@ -132,15 +136,6 @@ def check(
     raise typer.Exit(summary["exit_code"])
 
 
-def _case_file(given: Path) -> Path:
-    """The path given, or the file of that name that comes with the package."""
-    if not given.exists() and given.name == str(given) and not given.suffix:
-        bundled = Path(__file__).parent.parent / "cases" / f"{given}.yaml"
-        if bundled.is_file():
-            return bundled
-    return given
-
-
 def _print_summary(console: Any, summary: dict[str, Any]) -> None:
     other = [
         f"{summary[name]} {word}"
@@ -158,28 +153,29 @@ def _print_summary(console: Any, summary: dict[str, Any]) -> None:
     )
     if summary["spec_out_of_reach"]:
         console.print(
-            f"In {summary['spec_out_of_reach']} of the cases the golden itself, rounded to the io dtype, fails the spec "
-            "rule: no output can pass it there.",
+            f"In {summary['spec_out_of_reach']} of the cases the golden itself, rounded to the io dtype, fails the "
+            "spec rule: no output can pass it there.",
             style="dim",
             highlight=False,
         )
 
 
 class _Bar:
-    """Live progress on a terminal: cases done, and the stage of the running one. Silent elsewhere."""
+    """Live progress on a terminal: cases done, and the stage of the running one. Elsewhere a line a finished case."""
 
     def __init__(self, total: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+        self._console = Console(stderr=True)
         self._progress: Progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=self._console,
             transient=True,
-            disable=not Console(stderr=True).is_terminal,
+            disable=not self._console.is_terminal,
         )
         self._all: TaskID = self._progress.add_task("cases", total=total)
         self._one: TaskID | None = None
@@ -199,7 +195,9 @@ class _Bar:
         if self._one is not None:
             self._progress.update(self._one, description=f"case {self._name}: {stage}", completed=done, total=total)
 
-    def finish(self) -> None:
+    def finish(self, verdict: str, seconds: float) -> None:
         if self._one is not None:
             self._progress.remove_task(self._one)
+        if not self._console.is_terminal:
+            self._console.print(f"case {self._name}: {verdict}, {seconds:.1f} s", markup=False, highlight=False)
         self._progress.advance(self._all)

@@ -17,8 +17,11 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
-    actual: Annotated[str, typer.Argument(help="Tensor to judge: .npy, .npz, .bin, .pt or .safetensors (FILE:NAME).")],
-    golden: Annotated[str, typer.Argument(help="Golden, float64 best.")],
+    actual: Annotated[
+        str,
+        typer.Argument(metavar="ACTUAL", help="Tensor to judge: .npy, .npz, .bin, .pt or .safetensors (FILE:NAME)."),
+    ],
+    golden: Annotated[str, typer.Argument(metavar="GOLDEN", help="Golden, float64 best.")],
     native: Annotated[
         str | None, typer.Option(help="The same computed in the io dtype, for cann-bench's rule.")
     ] = None,

@@ -121,6 +121,12 @@ class Case:
         )
 
 
+def bundled(name: str) -> Path | None:
+    """Path of a case file that comes with the package ("public", "quickstart"); None if there is none of this name."""
+    path = Path(__file__).parent.parent / "cases" / f"{name}.yaml"
+    return path if name.isidentifier() and path.is_file() else None
+
+
 def load_cases(path: str | Path) -> list[Case]:
     """Read a case file.
 
@@ -132,7 +138,7 @@ def load_cases(path: str | Path) -> list[Case]:
         size = path.stat().st_size
         if size > _MAX_BYTES:
             raise CaseFileError(f"{path}: expected a case file of at most {_MAX_BYTES >> 20} MiB, got {size >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets put a mark in front
     except OSError as error:
         raise CaseFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -188,7 +194,7 @@ def _from_csv(text: str, path: Path) -> Iterator[Case]:
                 raw[name] = _json_cell(row[name], name, where)
             yield _cann_case(raw, where)
     except csv.Error as error:
-        raise CaseFileError(f"{path}, row {reader.line_num}: not valid CSV: {error}") from error
+        raise CaseFileError(f"{path}, row {reader.line_num + 1}: not valid CSV: {error}") from error
 
 
 def _json_cell(cell: str, name: str, where: str) -> Any:

@@ -153,8 +153,8 @@ def _overview(entries: Sequence[dict[str, Any]]) -> str:
             )
         )
     note = (
-        "<p class=sub>small, cancel, normal: errors, with a slash errors/native (limit 2 to 1). Out of reach: the golden "
-        "itself, rounded to the io dtype, fails the spec rule.</p>"
+        "<p class=sub>small, cancel, normal: errors, with a slash errors/native (limit 2 to 1). Out of reach: the "
+        "golden itself, rounded to the io dtype, fails the spec rule.</p>"
     )
     return _table(header, rows, left=2) + note
 
