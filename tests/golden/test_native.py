@@ -155,6 +155,14 @@ def test_a_machine_on_which_compact_is_not_exact_gets_literal(monkeypatch: pytes
     assert torch.equal(native_reference(*args), whole_tensor_steps(*args))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_indices_crowded_into_one_chain(dtype: str) -> None:
+    q, k, v, idx, *rest = call(S1=9, S2=1024, N1=6, topK=220, dtype=DTYPES[dtype])
+    idx[:, 2:7] = torch.arange(3, 880 + 3, 4, dtype=torch.int32)[:, None].T
+    args = (q, k, v, idx, *rest)
+    assert torch.equal(native_reference(*args, method="auto"), whole_tensor_steps(*args))
+
+
 @pytest.mark.parametrize(("B", "S1"), [(0, 3), (2, 0)])
 def test_empty_output(B: int, S1: int) -> None:
     args = call(B=B, S1=S1)

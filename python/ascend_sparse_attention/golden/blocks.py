@@ -89,25 +89,35 @@ class WorkPlan:
 
     @classmethod
     def of(
-        cls, p: SfaProblem, row_bytes: int, piece_bytes: int, memory_limit_bytes: int, device: torch.device
+        cls,
+        p: SfaProblem,
+        memory_limit_bytes: int,
+        device: torch.device,
+        *,
+        row_bytes: int,
+        piece_bytes: int,
+        largest_row_bytes: int = 0,
     ) -> WorkPlan:
         """Fit threads and pieces into half the bound; a quarter is left to blocks under way and a quarter in reserve.
 
         Args:
             row_bytes: scratch that one query position of one (b, n2) pair takes.
             piece_bytes: scratch beyond which a larger piece is not faster.
+            largest_row_bytes: what one query position takes at worst, where that is more; a piece that takes more
+                than foreseen has to be split by its worker.
 
         Raises:
             ValueError: the bound does not hold one query position.
         """
         budget = memory_limit_bytes // 2
-        if row_bytes > budget:
+        largest = max(row_bytes, largest_row_bytes)
+        if largest > budget:
             raise ValueError(
-                f"memory_limit_bytes: expected at least {2 * row_bytes} to hold one query position, "
+                f"memory_limit_bytes: expected at least {2 * largest} to hold one query position, "
                 f"got {memory_limit_bytes}"
             )
         threads = torch.get_num_threads() if device.type == "cpu" else 1
-        workers = min(threads, budget // row_bytes)
+        workers = min(threads, budget // largest)
         step = max(1, min(piece_bytes, budget // workers) // row_bytes)
         return cls(workers, min(step, output_rows_per_block(p, memory_limit_bytes)), memory_limit_bytes)
 

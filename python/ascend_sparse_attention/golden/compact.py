@@ -20,6 +20,11 @@ _CHAIN_TERMS = 192
 _CHAIN_ROWS = 3
 
 
+def usual_columns(topK: int) -> int:
+    """Columns of a query position whose indices spread over the chains; at worst, all in one, it has 4 * topK."""
+    return topK + topK // 8 + 8 * CHAINS
+
+
 def compact_rows(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -42,6 +47,10 @@ def compact_rows(
     """
     rows, G, Dk = q.shape
     selected = _select(slots, keep, k.shape[0])
+    if rows > 1 and selected.columns.shape[1] > usual_columns(slots.shape[1]):
+        # All rows are as long as the longest chain makes them; few at a time keep to the memory foreseen.
+        halves = zip(q.tensor_split(2), slots.tensor_split(2), keep.tensor_split(2))
+        return torch.cat([compact_rows(q, k, v, Dv, s, kept, scale, key_is_copied) for q, s, kept in halves])
     flat = selected.columns.flatten()
     keys = k.index_select(0, flat).view(rows, -1, Dk)
     scores = (_score_chains(q, keys) if key_is_copied else torch.bmm(q, keys.transpose(1, 2))).mul_(scale)

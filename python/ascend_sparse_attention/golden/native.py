@@ -41,7 +41,7 @@ from ..checks import check_sparse_flash_attention
 from ..layout import SfaProblem, as_bnsd, same_prefix
 from ..selection import kept_slots
 from .blocks import DEFAULT_MEMORY_LIMIT_BYTES, BlockIndex, SfaTensors, WorkPlan, plan_blocks, run_blocks
-from .compact import CHAINS, compact_rows
+from .compact import CHAINS, compact_rows, usual_columns
 
 METHODS = ("auto", "compact", "literal")
 
@@ -143,8 +143,18 @@ class _Work:
         #: value is key's prefix in memory: one gathered copy serves both.
         self.one_copy = one_copy
         self.key_is_copied = _key_is_copied(t.k)
-        row_bytes = _compact_row_bytes(p) if method == "compact" else _literal_row_bytes(p)
-        self.plan = WorkPlan.of(p, row_bytes, _PIECE_BYTES, memory_limit_bytes, t.k.device)
+        if method == "compact":
+            row_bytes, largest = _compact_row_bytes(p, usual_columns(p.topK)), _compact_row_bytes(p, CHAINS * p.topK)
+        else:
+            row_bytes = largest = _literal_row_bytes(p)
+        self.plan = WorkPlan.of(
+            p,
+            memory_limit_bytes,
+            t.k.device,
+            row_bytes=row_bytes,
+            piece_bytes=_PIECE_BYTES,
+            largest_row_bytes=largest,
+        )
 
     def begin(self, at: BlockIndex) -> tuple[NativeBlock, list[Callable[[], None]], int]:
         p = self.p
@@ -185,9 +195,7 @@ def _literal_row_bytes(p: SfaProblem) -> int:
     return p.S2 * (p.G * (3 * p.dtype.itemsize + 1) + 8) + p.topK * 16 + p.G * (p.Dk + p.Dv) * 4
 
 
-def _compact_row_bytes(p: SfaProblem) -> int:
-    # All chains are as long as the fullest: an eighth above topK / 4 is usual, more is borne by the bound's reserve.
-    columns = p.topK + p.topK // 8 + 8 * CHAINS
+def _compact_row_bytes(p: SfaProblem, columns: int) -> int:
     size = p.dtype.itemsize
     gathered = columns * (p.Dk * (size + 8) + p.Dv * (size + 4))
     return gathered + columns * p.G * (2 * size + 12) + p.G * p.S2 * size + p.G * p.Dv * 24 + columns * 64

@@ -160,7 +160,7 @@ class _Work:
             + p.G * 2 * (p.Dk + p.Dv) * size
             + p.topK * 24
         )
-        self.plan = WorkPlan.of(p, row_bytes, _PIECE_BYTES, memory_limit_bytes, tensors.k.device)
+        self.plan = WorkPlan.of(p, memory_limit_bytes, tensors.k.device, row_bytes=row_bytes, piece_bytes=_PIECE_BYTES)
         self._local = threading.local()
 
     def begin(self, at: BlockIndex) -> tuple[GoldenBlock, list[Callable[[], None]], int]:
