@@ -13,7 +13,6 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wextra"
 #pragma GCC diagnostic ignored "-Wall"
-#include "torch_npu/csrc/core/NPUBridge.h"
 #include "torch_npu/csrc/core/NPUStorageImpl.h"
 #include "torch_npu/csrc/core/npu/NPUCachingAllocator.h"
 #include "torch_npu/csrc/core/npu/NPUGuard.h"
@@ -28,7 +27,9 @@ namespace {
 // rows. Formats that lay elements out as the shape says are ACL_FORMAT_ND, NCHW, NHWC and NCDHW.
 void CheckFormat(const char* op, const char* name, const at::Tensor& tensor)
 {
-    const auto format = torch_npu::NPUBridge::GetNpuStorageImpl(tensor)->npu_desc_.npu_format_;
+    // Every storage on torch_npu's device is one of these.
+    const auto* storage = static_cast<const torch_npu::NPUStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
+    const aclFormat format = storage->npu_desc_.npu_format_;
     const bool plain = format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NHWC ||
                        format == ACL_FORMAT_NCDHW;
     TORCH_CHECK_VALUE(plain, op, ": ", name, ": expected a tensor in the ND format, got format ",

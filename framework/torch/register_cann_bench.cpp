@@ -27,7 +27,7 @@ at::Tensor CannBenchMeta(const at::Tensor& query, const at::Tensor& key, const a
 }  // namespace
 }  // namespace asa::torch_op
 
-TORCH_LIBRARY(cann_bench, m)
+TORCH_LIBRARY_FRAGMENT(cann_bench, m)
 {
     m.def("sparse_flash_attention(Tensor query, Tensor key, Tensor value, Tensor sparseIndices, float scaleValue, "
           "str inputLayout=\"BSND\", bool is_causal=False) -> Tensor");
