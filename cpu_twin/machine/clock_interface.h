@@ -89,9 +89,11 @@ struct Instr {
     uint32_t pieces = 0;
     uint32_t pieceBytes = 0;
     uint32_t gmAlign = 0;
-    int64_t gmPieceStride = 0;  // bytes between the starts of consecutive pieces in GM; 0 when there is one piece
-    uint32_t outerPieces = 1;   // nd2nz of several matrices: how many; `pieces` counts the rows of all of them
-    int64_t gmOuterStride = 0;  // bytes between the starts of two matrices
+    // What it touches in GM, from the operand's offset on: gmGroups groups (matrices of nd2nz or nz2nd) gmGroupStride bytes apart, each of
+    // gmPieces pieces of gmPieceBytes bytes, gmPieceStride bytes apart. Adjacent pieces are one piece.
+    uint32_t gmGroups = 0, gmPieces = 0;
+    uint64_t gmPieceBytes = 0;
+    int64_t gmPieceStride = 0, gmGroupStride = 0;
     bool l2Bypass = false;      // the tensor's cache hint keeps reads out of L2
     bool atomic = false;        // GM side is an atomic read-modify-write
     bool transpose = false;     // load2d / load3d with transpose

@@ -188,8 +188,6 @@ void Nd2Nz(uint32_t elemBytes, void* dst, const void* src, uint32_t ndNum, uint3
     s.instr.nd = true;
     s.instr.bytes = static_cast<uint64_t>(n) * d * elemBytes * ndNum;
     s.instr.pieces = n * ndNum;
-    s.instr.outerPieces = ndNum;
-    s.instr.gmOuterStride = static_cast<int64_t>(srcMatrixStride) * elemBytes;
     s.instr.pieceBytes = d * elemBytes;
     s.instr.n = static_cast<uint16_t>(n);
     s.instr.dst = {Mem::L1, DType::None, 0, 0, 0, s.Offset(Mem::L1, dst, 32, "dst")};

@@ -468,8 +468,6 @@ void Fixpipe(Op op, DType dstT, DType srcT, void* dst, const void* src, uint32_t
     s.instr.nd = nz2nd;
     s.instr.unitFlag = static_cast<uint8_t>(unitFlag);
     s.instr.bytes = static_cast<uint64_t>(nSize) * mSize * out * ndNum;
-    s.instr.outerPieces = ndNum;
-    s.instr.gmOuterStride = static_cast<int64_t>(dstNdStride * out);
     const uint64_t begin = s.Offset(Mem::L0C, src, 64, "src");
     s.instr.src0 = {Mem::L0C, srcT, 0, 0, 0, begin};
     s.instr.dst.type = dstT;

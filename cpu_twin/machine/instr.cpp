@@ -136,7 +136,6 @@ void InstrScope::Global(Touch kind, const void* p, uint64_t bytes, uint32_t coun
                         const char* operand) {
     if (failed_ || bytes == 0 || count == 0) return;
     if (count > 1 && stride == static_cast<int64_t>(bytes)) {
-        instr.gmPieceStride = stride;
         bytes *= count;
         count = 1;
         stride = 0;
@@ -179,15 +178,20 @@ void InstrScope::Global(Touch kind, const void* p, uint64_t bytes, uint32_t coun
     uint32_t align = 512;
     while (align > 1 && (reinterpret_cast<uintptr_t>(address) % align != 0 || (count > 1 && stride % align != 0))) align /= 2;
     instr.gmAlign = align;
-    if (count > 1) instr.gmPieceStride = stride;
     instr.l2Bypass = core.l2Bypass;
     const uint64_t offset = static_cast<uint64_t>(address - info.begin);
     Operand& side = kind == Touch::Read ? instr.src0 : instr.dst;
-    if (side.mem != Mem::GM) {  // several matrices of one copy: the first names the operand
+    if (side.mem != Mem::GM) {
         side.mem = Mem::GM;
         side.tensor = static_cast<uint16_t>(t);
         side.offset = offset;
+        instr.gmPieces = count;
+        instr.gmPieceBytes = bytes;
+        instr.gmPieceStride = stride;
+    } else if (instr.gmGroups == 1) {  // several matrices of one copy: the first names the operand
+        instr.gmGroupStride = static_cast<int64_t>(offset) - static_cast<int64_t>(side.offset);
     }
+    ++instr.gmGroups;
     (kind == Touch::Read ? core.stats.gmReadBytes : core.stats.gmWriteBytes) += bytes * count;
     if (kind == Touch::Read && core.dirtyLines > 0 && instr.pipe != Pipe::S) CheckDirtyLines(core, low, high, site);
     if (kind == Touch::Read && info.use == Use::In) return;  // nothing can conflict with it
@@ -211,6 +215,7 @@ bool InstrScope::Commit() {
         access.epoch = pipe.epoch;
         access.site = site;
         access.op = static_cast<uint8_t>(instr.op);
+        access.instr = instr.pipe == Pipe::V ? static_cast<uint8_t>(pipe.count) : 0;
         access.remote = pipe.know.remote == nullptr ? 0 : pipe.know.remote->index;
         const int total = boxCount_ + static_cast<int>(more_.size());
         // Reads first: within one instruction they come before the writes.

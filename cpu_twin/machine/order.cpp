@@ -67,6 +67,9 @@ bool IsOrdered(const Core& core, const Access& earlier, const Access& now) {
         case Pipe::M:
             // Accumulation into the same L0C tile: the cube orders it by itself once the tile has at least 10 fractals.
             return earlier.aux == 0;
+        case Pipe::V:
+            // An operand read and written in place.
+            return earlier.epoch == now.epoch && earlier.instr == now.instr && earlier.site == now.site && earlier.kind == Touch::Read;
         default:
             return false;
     }

@@ -42,7 +42,7 @@ struct Access {
     uint32_t site = 0;
     uint16_t remote = 0;    // RemoteKnowledge::index at the time of access, 0 none
     uint8_t op = 0;
-    uint8_t pad = 0;
+    uint8_t instr = 0;      // vector pipe: count of instructions, to tell an instruction's own reads from earlier ones
     bool operator==(const Access& o) const { return std::memcmp(this, &o, sizeof(*this)) == 0; }
 };
 static_assert(sizeof(Access) == 16);

@@ -143,21 +143,23 @@ uint64_t DeclarePacked(InstrScope& s, Touch kind, const void* p, uint32_t align,
 void CheckOverlap(InstrScope& s, const VecOperand& dst, const VecOperand& src, const Plan& plan, bool accumulating) {
     if (s.Failed() || plan.repeats == 0) return;
     if (dst.p == src.p && dst.blk == src.blk && dst.rep == src.rep && dst.elem == src.elem) return;
-    const uint64_t blocksD = (static_cast<uint64_t>(plan.lanes) * dst.elem + 31) / 32, blocksS = (static_cast<uint64_t>(plan.lanes) * src.elem + 31) / 32;
-    const uint8_t* dEnd = dst.Block(plan.repeats - 1, static_cast<uint32_t>(blocksD - 1)) + 32;
-    const uint8_t* sEnd = src.Block(plan.repeats - 1, static_cast<uint32_t>(blocksS - 1)) + 32;
-    if (dst.p >= sEnd || src.p >= dEnd) return;
+    const auto blocks = [&plan](const VecOperand& o, uint32_t r) { return (plan.Prefix(r) * o.elem + 31) / 32; };
+    const auto hull = [&](const VecOperand& o) {
+        const uint8_t* end = o.p;
+        for (uint32_t r : {0u, plan.repeats - 1}) end = std::max<const uint8_t*>(end, o.Block(r, blocks(o, r) - 1) + 32);
+        return end;
+    };
+    if (dst.p >= hull(src) || src.p >= hull(dst)) return;
     if (accumulating && dst.p == src.p && (dst.rep == 0 || src.rep == 0)) return;
     // The hulls meet; with strides the operands may still interleave without touching. Look block by block.
     for (uint32_t r = 0; r < plan.repeats; ++r) {
-        for (uint32_t b = 0; b < blocksD; ++b) {
+        for (uint32_t b = 0; b < blocks(dst, r); ++b) {
             const uint8_t* d = dst.Block(r, b);
             for (uint32_t q = 0; q < plan.repeats; ++q) {
-                if (dst.p == src.p && dst.blk == src.blk && q == r && dst.Block(r, 0) == src.Block(q, 0)) continue;
-                const uint8_t* first = src.Block(q, 0);
-                const uint8_t* last = src.Block(q, static_cast<uint32_t>(blocksS - 1));
-                if (d + 32 <= first || d >= last + 32) continue;
-                for (uint32_t c = 0; c < blocksS; ++c) {
+                if (q == r && dst.Block(r, 0) == src.Block(q, 0) && (dst.blk == src.blk || blocks(dst, r) == 1)) continue;
+                const uint32_t count = blocks(src, q);
+                if (d + 32 <= src.Block(q, 0) || d >= src.Block(q, count - 1) + 32) continue;
+                for (uint32_t c = 0; c < count; ++c) {
                     const uint8_t* x = src.Block(q, c);
                     if (d + 32 <= x || x + 32 <= d) continue;
                     s.Fail(Rule::BadArgument,
