@@ -25,29 +25,51 @@ class BlockConfig:
     Attributes:
         block_m: rows of a query tile, (token, head) pairs.
         block_n: keys of a step.
-        num_warps, num_stages: Triton's launch parameters.
+        num_warps, num_stages: Triton's launch parameters of the portable kernel.
+        ring: K/V steps in flight of the Hopper kernel; 0 where only the portable kernel serves.
+        consumer_regs, producer_regs: registers a thread of its warpgroups.
+        programs_per_sm: resident programs of the Hopper kernel.
     """
 
     block_m: int
     block_n: int
     num_warps: int
     num_stages: int
+    ring: int = 0
+    consumer_regs: int = 224
+    producer_regs: int = 56
+    programs_per_sm: int = 1
+
+
+#: Tile of the Hopper MLA kernel; its unit of work is a pair of steps.
+MLA_BLOCK_H = 64
+MLA_BLOCK_N = 64
+
+#: Output columns that one program of the combination merges.
+COMBINE_BLOCK = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class SparseConfig:
-    """Tile sizes and launch parameters of the gather kernel of sparse_flash_attention.
+    """Tile sizes and launch parameters of sparse_flash_attention.
 
     Attributes:
-        block_h: query heads of a tile.
-        block_n: slots of a step.
-        num_warps, num_stages: Triton's launch parameters.
+        block_h: query heads of a tile of the portable kernel.
+        block_n: slots of a step of it.
+        num_warps, num_stages: Triton's launch parameters of it.
+        hopper: take the Hopper MLA kernel where it serves.
+        consumer_regs, producer_regs: registers a thread of the Hopper kernel's warpgroups.
+        most_splits: parts that topK may be cut into.
     """
 
     block_h: int
     block_n: int
     num_warps: int
     num_stages: int
+    hopper: bool = False
+    consumer_regs: int = 224
+    producer_regs: int = 56
+    most_splits: int = 32
 
 
 def _next_pow2(n: int) -> int:
@@ -67,25 +89,27 @@ def block_config(
 ) -> BlockConfig:
     """The configuration for block rows of `rows` stacked rows (tokens times group) and blocks of `block_cols` keys."""
     wide = max(head_dim_qk, head_dim_vo)
-    if rope or wide > 128 or dtype == torch.float32:
+    if rope or dtype.itemsize != 2 or wide > 128:
         # RoPE keeps the rotated halves of K in registers; heads above 128 double the accumulators.
         block_m = 16 if rows <= 16 else 64
         block_n = 32 if wide > 256 or dtype == torch.float32 else 64
         return BlockConfig(block_m, block_n, 4, 2)
     if rows <= 16:
-        return BlockConfig(16, 64, 4, 3)
+        return BlockConfig(16, 64, 4, 3)  # a gather: bound by L2 reads, not by the matrix unit
     if rows <= 64:
-        return BlockConfig(64, 64, 4, 3)
-    if block_cols % 128 == 0 and not masked and not variable:
-        return BlockConfig(128, 128, 8, 3)
-    return BlockConfig(128, 64, 4, 3)
+        return BlockConfig(64, 64, 4, 3, ring=2, consumer_regs=200, programs_per_sm=2)
+    if masked:
+        return BlockConfig(128, 64, 8, 3, ring=4)  # two mask words a row and step
+    if block_cols % 128 == 0 or variable or block_cols % 64 != 0:
+        return BlockConfig(128, 128, 8, 2, ring=2)
+    return BlockConfig(128, 64, 4, 3, ring=4)
 
 
 def bitmask_config(*, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype) -> BlockConfig:
     """The configuration of joined block rows with a bit a pair. Steps of 64 keys: two mask words a row."""
-    if max(head_dim_qk, head_dim_vo) > 128 or dtype == torch.float32:
-        return BlockConfig(64, 64, 4, 2)
-    return BlockConfig(128, 64, 8, 3)
+    if max(head_dim_qk, head_dim_vo) > 128 or dtype.itemsize != 2:
+        return BlockConfig(64, 32 if dtype == torch.float32 else 64, 4, 2)
+    return BlockConfig(128, 64, 8, 3, ring=4)
 
 
 def prefill_config(
@@ -93,32 +117,29 @@ def prefill_config(
 ) -> BlockConfig:
     """The configuration of single prefill."""
     wide = max(head_dim_qk, head_dim_vo)
-    if rope or wide > 256 or dtype == torch.float32:
+    if rope or wide > 256 or dtype.itemsize != 2:
         return BlockConfig(64, 32 if wide > 256 or dtype == torch.float32 else 64, 4, 2)
     if wide > 128:
         return BlockConfig(128, 64, 8, 2)
-    if masked:
-        return BlockConfig(128, 64, 8, 3)
-    return BlockConfig(128, 128, 8, 3)
+    return BlockConfig(128, 64 if masked else 128, 8, 2, ring=4 if masked else 2)
 
 
 def sparse_config(*, G: int, Dk: int, Dv: int, dtype: torch.dtype, aliased: bool) -> SparseConfig:
-    """The configuration of the portable gather kernel of sparse_flash_attention for G heads a kv head."""
+    """The configuration of sparse_flash_attention for G heads a kv head."""
     block_h = min(64, max(16, _next_pow2(G)))
     if dtype == torch.float32:
         return SparseConfig(min(block_h, 16), 16 if Dk > 128 else 32, 4, 2)
     if Dk > 256:
         # K and O fill shared memory and registers: 64 keys a step, two steps in flight.
         if aliased:
-            return SparseConfig(block_h, 64, 8 if block_h == 64 else 4, 2)
+            return SparseConfig(block_h, 64, 8 if block_h == 64 else 4, 2, hopper=G >= 32)
         return SparseConfig(block_h, 32, 8 if block_h == 64 else 4, 2)
     return SparseConfig(block_h, 64, 4, 3)
 
 
-def sparse_splits(*, tiles: int, topK: int, block_n: int, num_sms: int) -> int:
+def sparse_splits(*, tiles: int, steps: int, num_sms: int, most: int) -> int:
     """Parts that topK is cut into. One where the tiles fill the GPU; else as many as give each SM a part of its own,
     each of at least one step."""
     if tiles >= num_sms:
         return 1
-    steps = -(-topK // block_n)
-    return max(1, min(steps, num_sms // tiles))
+    return max(1, min(steps, num_sms // tiles, most))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 
 import torch
@@ -11,7 +13,7 @@ from . import configs, plans
 from .configs import BlockConfig
 from .plans import BlockPlan
 
-_LOG2E = 1.4426950408889634
+LOG2E = 1.4426950408889634
 
 
 def split_width(dim: int, halves: bool = False) -> tuple[int, int, int, int]:
@@ -29,92 +31,213 @@ def _width(n: int) -> int:
     return max(16, 1 << (n - 1).bit_length())
 
 
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """What both kernels need beside the tensors; see `plans.BlockPlan` for the fields of the same name."""
+
+    tiles: torch.Tensor | None
+    num_tiles: int
+    stream: torch.Tensor | None
+    mask_words: torch.Tensor | None
+    flags: torch.Tensor | None
+    mask: int
+    mask_stride: int
+    keys: int
+    block_cols: int
+    segments: int
+    heads: int
+    shared: bool
+    config: BlockConfig
+    causal: bool
+    window_left: int
+    pos_encoding: str
+    slopes: torch.Tensor | None
+    sm_scale: float
+    logits_soft_cap: float
+    rope_scale: float
+    rope_theta: float
+    scale_q: torch.Tensor | None
+    scale_k: torch.Tensor | None
+    scale_v: torch.Tensor | None
+
+    @property
+    def row_masked(self) -> bool:
+        """Whether rows of one tile may see different keys."""
+        return self.causal or self.window_left >= 0 or self.mask != plans.MASK_NONE
+
+    @property
+    def scaled(self) -> int:
+        return (self.scale_q is not None) + 2 * (self.scale_k is not None) + 4 * (self.scale_v is not None)
+
+    def items(self, q: torch.Tensor, k: torch.Tensor) -> int:
+        return plans.work_items(self.num_tiles, q.shape[1] // k.shape[1], self.heads, k.shape[1], self.shared)
+
+
+@functools.cache
+def is_hopper(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
+
+
+@functools.cache
+def num_sms(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 4  # Triton's interpreter: few, so that small tests still split
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def aligned(x: torch.Tensor) -> bool:
+    """Whether rows can be copied 16 bytes at a time."""
+    return x.data_ptr() % 16 == 0 and all(s * x.element_size() % 16 == 0 for s in x.stride()[:-1])
+
+
+def _hopper_serves(call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    return (
+        call.config.ring > 0
+        and is_hopper(q.device)
+        and q.dtype in (torch.float16, torch.bfloat16)
+        and call.pos_encoding == "NONE"
+        and call.logits_soft_cap <= 0
+        and call.scaled == 0
+        and call.sm_scale > 0
+        and q.shape[2] in (64, 128)
+        and v.shape[2] in (64, 128)
+        and k.shape[0] > 0
+        and all(aligned(x) for x in (q, k, v))
+    )
+
+
 def _launch(
+    call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor | None
+) -> None:
+    if call.num_tiles == 0:
+        return
+    if not _hopper_serves(call, q, k, v):
+        _launch_portable(call, q, k, v, out, lse, redo=False)
+        return
+    if call.row_masked and call.flags is None:
+        call = dataclasses.replace(call, flags=torch.zeros(call.items(q, k), dtype=torch.int32, device=q.device))
+    _launch_hopper(call, q, k, v, out, lse)
+    if call.row_masked:
+        _launch_portable(call, q, k, v, out, lse, redo=True)
+
+
+def _launch_hopper(
+    call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor | None
+) -> None:
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    from .kernels.hopper_block import hopper_block_kernel
+
+    config = call.config
+    k_desc, v_desc = k, v
+    if call.keys in (plans.RANGE, plans.DENSE):
+        layout = gl.NVMMASharedLayout(128, 16, 3)
+        k_desc, v_desc = (
+            TensorDescriptor.from_tensor(x.transpose(0, 1), [1, config.block_n, x.shape[2]], layout) for x in (k, v)
+        )
+    items = call.items(q, k)
+    dummy = out  # a pointer that the kernel never reads in this mode
+    hopper_block_kernel[(min(items, num_sms(q.device) * config.programs_per_sm),)](
+        q,
+        k,
+        v,
+        k_desc,
+        v_desc,
+        out,
+        dummy if lse is None else lse,
+        dummy if call.tiles is None else call.tiles,
+        dummy if call.stream is None else call.stream,
+        dummy if call.mask_words is None else call.mask_words,
+        dummy if call.flags is None else call.flags,
+        *_strides(q, k, v, out, lse),
+        call.num_tiles,
+        items,
+        k.shape[0],
+        q.shape[0],
+        call.mask_stride,
+        call.window_left,
+        call.sm_scale * LOG2E,
+        G=q.shape[1] // k.shape[1],
+        HEADS=call.heads,
+        SHARED=call.shared,
+        GROUPS=config.block_m // 64,
+        BN=config.block_n,
+        STAGES=config.ring,
+        DQ=q.shape[2],
+        DV=v.shape[2],
+        KEYS=call.keys,
+        C=call.block_cols,
+        SEGMENTS=call.segments,
+        CAUSAL=call.causal,
+        WINDOW=call.window_left >= 0,
+        MASK=call.mask,
+        HAS_LSE=lse is not None,
+        CONSUMER_REGS=config.consumer_regs,
+        PRODUCER_REGS=config.producer_regs,
+        num_warps=4,
+        maxnreg=(config.consumer_regs * (config.block_m // 64) + config.producer_regs) // (config.block_m // 64 + 1),
+    )
+
+
+def _strides(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor | None
+) -> tuple[int, ...]:
+    tensors = [s for x in (q, k, v, out) for s in (x.stride(0), x.stride(1))]
+    return (*tensors, 0, 0) if lse is None else (*tensors, lse.stride(0), lse.stride(1))
+
+
+def _launch_portable(
+    call: _Call,
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
     out: torch.Tensor,
     lse: torch.Tensor | None,
     *,
-    tiles: torch.Tensor | None,
-    num_tiles: int,
-    stream: torch.Tensor | None,
-    mask_words: torch.Tensor | None,
-    mask: int,
-    mask_stride: int,
-    keys: int,
-    block_cols: int,
-    segments: int,
-    heads: int,
-    shared: bool,
-    config: BlockConfig,
-    causal: bool,
-    window_left: int,
-    pos_encoding: str,
-    slopes: torch.Tensor | None,
-    sm_scale: float,
-    logits_soft_cap: float,
-    rope_scale: float,
-    rope_theta: float,
-    scale_q: torch.Tensor | None,
-    scale_k: torch.Tensor | None,
-    scale_v: torch.Tensor | None,
+    redo: bool,
 ) -> None:
     import triton.language as tl
 
     from .kernels.block import block_attention_kernel
 
-    num_qo_heads, head_dim_qk = q.shape[1], q.shape[2]
-    num_kv_heads, head_dim_vo = k.shape[1], v.shape[2]
-    group = num_qo_heads // num_kv_heads
-    rope = pos_encoding == "ROPE_LLAMA"
+    head_dim_qk, head_dim_vo = q.shape[2], v.shape[2]
+    rope = call.pos_encoding == "ROPE_LLAMA"
     if rope and head_dim_qk % 2:
         raise ValueError(f"head_dim_qk: expected an even number with ROPE_LLAMA, got {head_dim_qk}")
-    if num_tiles == 0:
-        return
-    scaled = (scale_q is not None) + 2 * (scale_k is not None) + 4 * (scale_v is not None)
+    config = call.config
     qa, qa_w, qb, qb_w = split_width(head_dim_qk, halves=rope)
     va, va_w, vb, vb_w = split_width(head_dim_vo)
-    chunks = -(-group // heads)
-    grid = (num_tiles * chunks * (num_kv_heads if shared else 1),)
     dot = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}.get(q.dtype, tl.float16)
     dummy = out  # a pointer that the kernel never reads in this mode
-    block_attention_kernel[grid](
+    block_attention_kernel[(call.items(q, k),)](
         q,
         k,
         v,
         out,
         dummy if lse is None else lse,
-        dummy if tiles is None else tiles,
-        dummy if stream is None else stream,
-        dummy if mask_words is None else mask_words,
-        dummy if scale_q is None else scale_q,
-        dummy if scale_k is None else scale_k,
-        dummy if scale_v is None else scale_v,
-        dummy if slopes is None else slopes,
-        q.stride(0),
-        q.stride(1),
-        k.stride(0),
-        k.stride(1),
-        v.stride(0),
-        v.stride(1),
-        out.stride(0),
-        out.stride(1),
-        0 if lse is None else lse.stride(0),
-        0 if lse is None else lse.stride(1),
-        num_tiles,
+        dummy if call.tiles is None else call.tiles,
+        dummy if call.stream is None else call.stream,
+        dummy if call.mask_words is None else call.mask_words,
+        dummy if call.scale_q is None else call.scale_q,
+        dummy if call.scale_k is None else call.scale_k,
+        dummy if call.scale_v is None else call.scale_v,
+        dummy if call.slopes is None else call.slopes,
+        dummy if call.flags is None else call.flags,
+        *_strides(q, k, v, out, lse),
+        call.num_tiles,
         k.shape[0],
         q.shape[0],
-        mask_stride,
-        window_left,
-        abs(sm_scale) * _LOG2E,
-        math.copysign(1.0, sm_scale),
-        logits_soft_cap,
-        math.log2(rope_theta),
-        1.0 / rope_scale,
-        G=group,
-        HEADS=heads,
-        SHARED=shared,
+        call.mask_stride,
+        call.window_left,
+        abs(call.sm_scale) * LOG2E,
+        math.copysign(1.0, call.sm_scale),
+        call.logits_soft_cap,
+        math.log2(call.rope_theta),
+        1.0 / call.rope_scale,
+        G=q.shape[1] // k.shape[1],
+        HEADS=call.heads,
+        SHARED=call.shared,
         QA=qa,
         QA_W=qa_w,
         QB=qb,
@@ -125,19 +248,20 @@ def _launch(
         VB_W=vb_w,
         BM=config.block_m,
         BN=config.block_n,
-        KEYS=keys,
-        C=block_cols,
-        SEGMENTS=segments,
-        CAUSAL=causal,
-        WINDOW=window_left >= 0,
-        MASK=mask,
-        CAP=logits_soft_cap > 0,
-        ALIBI=pos_encoding == "ALIBI",
+        KEYS=call.keys,
+        C=call.block_cols,
+        SEGMENTS=call.segments,
+        CAUSAL=call.causal,
+        WINDOW=call.window_left >= 0,
+        MASK=call.mask,
+        CAP=call.logits_soft_cap > 0,
+        ALIBI=call.pos_encoding == "ALIBI",
         ROPE=rope,
-        SCALED=scaled,
+        SCALED=call.scaled,
         HAS_LSE=lse is not None,
         DOT=dot,
         PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
+        REDO=redo,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
@@ -160,12 +284,7 @@ def run_block_sparse(
     scale_v: torch.Tensor | None = None,
 ) -> None:
     """Launch a planned attention; see the package docstring for shapes. Writes `out` and `lse`, allocates nothing."""
-    _launch(
-        q,
-        k,
-        v,
-        out,
-        lse,
+    call = _Call(
         tiles=plan.tiles,
         num_tiles=plan.tiles.shape[0],
         stream=plan.stream,
@@ -182,6 +301,7 @@ def run_block_sparse(
         window_left=-1,
         pos_encoding=plan.pos_encoding,
         slopes=plan.slopes,
+        flags=plan.flags,
         sm_scale=sm_scale,
         logits_soft_cap=logits_soft_cap,
         rope_scale=rope_scale,
@@ -190,6 +310,7 @@ def run_block_sparse(
         scale_k=scale_k,
         scale_v=scale_v,
     )
+    _launch(call, q, k, v, out, lse)
 
 
 def mask_to_words(
@@ -237,6 +358,7 @@ def run_prefill(
     scale_q: torch.Tensor | None = None,
     scale_k: torch.Tensor | None = None,
     scale_v: torch.Tensor | None = None,
+    config: BlockConfig | None = None,
 ) -> None:
     """Launch one request's prefill; see the package docstring for shapes and semantics."""
     qo_len, kv_len = q.shape[0], k.shape[0]
@@ -246,7 +368,7 @@ def run_prefill(
     if masked:
         causal = False
         mask_words = mask_to_words(custom_mask, packed_custom_mask, qo_len, kv_len)
-    config = configs.prefill_config(
+    config = config or configs.prefill_config(
         qo_len=qo_len,
         head_dim_qk=q.shape[2],
         head_dim_vo=v.shape[2],
@@ -257,15 +379,11 @@ def run_prefill(
     heads = 1
     while heads * 2 <= group and qo_len * heads < config.block_m:
         heads *= 2  # few queries: stack the group's heads, which share the keys
-    _launch(
-        q,
-        k,
-        v,
-        out,
-        lse,
+    call = _Call(
         tiles=None,
         num_tiles=-(-qo_len // (config.block_m // heads)),
         stream=None,
+        flags=None,
         mask_words=mask_words,
         mask=plans.MASK_LOCAL if masked else plans.MASK_NONE,
         mask_stride=0,
@@ -287,3 +405,4 @@ def run_prefill(
         scale_k=scale_k,
         scale_v=scale_v,
     )
+    _launch(call, q, k, v, out, lse)

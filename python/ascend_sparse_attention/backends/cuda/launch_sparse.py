@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import torch
 
 from ...layout import as_bnsd, same_prefix
 from . import configs
-from .launch_block import _LOG2E, split_width
-
-
-@functools.cache
-def _num_sms(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 4  # Triton's interpreter: few, so that small tests still split
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+from .configs import MLA_BLOCK_H, MLA_BLOCK_N, SparseConfig
+from .launch_block import LOG2E, aligned, is_hopper, num_sms, split_width
 
 
 def run_sparse_flash_attention(
@@ -31,15 +24,12 @@ def run_sparse_flash_attention(
     scale: float,
     layout: str = "BSND",
     is_causal: bool = False,
+    config: SparseConfig | None = None,
 ) -> None:
     """Launch the gather attention of checked arguments into `out` (and `lse`); shapes as the operator description's.
 
     Few rows are split over topK: the parts, float32, come from the caching allocator and a second kernel merges them.
     """
-    import triton.language as tl
-
-    from .kernels.sparse import combine_kernel, sparse_attention_kernel
-
     q, k, v, idx, o = (as_bnsd(x, layout) for x in (query, key, value, sparse_indices, out))
     B, N1, S1, Dk = q.shape
     N2, S2, Dv, topK = k.shape[1], k.shape[2], v.shape[3], idx.shape[3]
@@ -48,49 +38,145 @@ def run_sparse_flash_attention(
     G = N1 // N2
     l = None if lse is None else as_bnsd(lse, layout)
     aliased = same_prefix(value, key)
-    qa, qa_w, qb, qb_w = split_width(Dk)
-    va, va_w, vb, vb_w = split_width(Dv)
-    if aliased and (va, vb) != (qa, 0):
-        # One read serves both only where V's pieces are K's: cut K where V is cut, or give the saving up.
-        if vb == 0 and Dk > Dv:
-            qa, qa_w, qb = va, va_w, Dk - va
-            qb_w = max(16, 1 << (qb - 1).bit_length())
-        aliased = (va, vb) in ((qa, 0), (qa, qb))
-    config = configs.sparse_config(G=G, Dk=Dk, Dv=Dv, dtype=q.dtype, aliased=aliased)
-    chunks = -(-G // config.block_h)
-    tiles = B * N2 * S1 * chunks
-    splits = configs.sparse_splits(tiles=tiles, topK=topK, block_n=config.block_n, num_sms=_num_sms(q.device))
-    steps = -(-topK // config.block_n)
+    config = configs.sparse_config(G=G, Dk=Dk, Dv=Dv, dtype=q.dtype, aliased=aliased) if config is None else config
+    hopper = config.hopper and _mla_serves(q, k, Dv, aliased)
+    step = 2 * MLA_BLOCK_N if hopper else config.block_n
+    chunks = -(-G // (MLA_BLOCK_H if hopper else config.block_h))
+    steps = -(-topK // step)
+    splits = configs.sparse_splits(
+        tiles=B * N2 * S1 * chunks, steps=steps, num_sms=num_sms(q.device), most=config.most_splits
+    )
     steps_a_split = -(-steps // splits)
     splits = -(-steps // steps_a_split)
-    part_out = part_lse = out
+    part_out, part_lse = o, o if l is None else l
+    # Strides by b, s1, head and split. A part is [B, S1, N1, splits, Dv]; without a split it is the output itself.
+    out_strides: tuple[int, ...] = (o.stride(0), o.stride(2), o.stride(1), 0)
+    lse_strides: tuple[int, ...] = (0, 0, 0, 0) if l is None else (l.stride(0), l.stride(2), l.stride(1), 0)
+    has_lse = l is not None
     if splits > 1:
-        part_out = torch.empty(B * S1 * N1, splits, Dv, dtype=torch.float32, device=q.device)
-        part_lse = torch.empty(B * S1 * N1, splits, dtype=torch.float32, device=q.device)
+        has_lse = True
+        part_out = torch.empty(B, S1, N1, splits, Dv, dtype=torch.float32, device=q.device)
+        part_lse = torch.empty(B, S1, N1, splits, dtype=torch.float32, device=q.device)
+        out_strides, lse_strides = part_out.stride()[:4], part_lse.stride()
+    sizes = (S1, S2, N2, topK, splits, steps_a_split)
+    grid = (B * N2 * S1 * chunks * splits,)
+    if hopper:
+        _launch_mla(
+            q, k, idx, part_out, part_lse, grid, out_strides, lse_strides, sizes, scale, is_causal, has_lse, config
+        )
+    else:
+        _launch_gather(
+            q, k, v, idx, part_out, part_lse, grid, out_strides, lse_strides, sizes, scale, is_causal, has_lse, aliased,
+            config,
+        )  # fmt: skip
+    if splits > 1:
+        _launch_combine(part_out, part_lse, o, l)
+
+
+def _mla_serves(q: torch.Tensor, k: torch.Tensor, Dv: int, aliased: bool) -> bool:
+    """Whether the Hopper kernel takes the call: V the first 512 columns of K, at most 64 more, half precision."""
+    return (
+        aliased
+        and Dv == 512
+        and q.shape[3] in (512, 576)
+        and q.dtype in (torch.float16, torch.bfloat16)
+        and is_hopper(q.device)
+        and aligned(q)
+        and aligned(k)
+    )
+
+
+def _by_row(x: torch.Tensor) -> tuple[int, int, int]:
+    """Strides of a [B, N, S, ...] view by b, s and head."""
+    return x.stride(0), x.stride(2), x.stride(1)
+
+
+def _launch_mla(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    idx: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    grid: tuple[int],
+    out_strides: tuple[int, ...],
+    lse_strides: tuple[int, ...],
+    sizes: tuple[int, ...],
+    scale: float,
+    is_causal: bool,
+    has_lse: bool,
+    config: SparseConfig,
+) -> None:
+    from .kernels.hopper_mla import mla_kernel
+
+    mla_kernel[grid](
+        q,
+        k,
+        idx,
+        out,
+        lse,
+        *_by_row(q),
+        *_by_row(k),
+        *_by_row(idx),
+        *out_strides,
+        *lse_strides,
+        *sizes,
+        scale * LOG2E,
+        G=q.shape[1] // k.shape[1],
+        EXTRA=q.shape[3] - 512,
+        CAUSAL=is_causal,
+        HAS_LSE=has_lse,
+        CONSUMER_REGS=config.consumer_regs,
+        PRODUCER_REGS=config.producer_regs,
+        num_warps=4,
+        maxnreg=(2 * config.consumer_regs + config.producer_regs) // 3,
+    )
+
+
+def _launch_gather(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    idx: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    grid: tuple[int],
+    out_strides: tuple[int, ...],
+    lse_strides: tuple[int, ...],
+    sizes: tuple[int, ...],
+    scale: float,
+    is_causal: bool,
+    has_lse: bool,
+    aliased: bool,
+    config: SparseConfig,
+) -> None:
+    import triton.language as tl
+
+    from .kernels.sparse import sparse_attention_kernel
+
+    Dk, Dv = q.shape[3], v.shape[3]
+    qa, qa_w, qb, qb_w = split_width(Dk)
+    va, va_w, vb, vb_w = split_width(Dv)
+    if aliased and vb == 0 and Dk > Dv:
+        qa, qa_w, qb = va, va_w, Dk - va  # cut K where V ends, so that one read serves both
+        qb_w = max(16, 1 << (qb - 1).bit_length())
     dot = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}[q.dtype]
-    lse_strides = (0, 0, 0) if l is None else (l.stride(0), l.stride(2), l.stride(1))
-    out_strides = (o.stride(0), o.stride(2), o.stride(1))
-    sparse_attention_kernel[(tiles * splits,)](
+    sparse_attention_kernel[grid](
         q,
         k,
         v,
         idx,
-        o,
-        o if l is None else l,
-        part_out,
-        part_lse,
-        *(s for x in (q, k, v, idx) for s in (x.stride(0), x.stride(2), x.stride(1))),
+        out,
+        lse,
+        *_by_row(q),
+        *_by_row(k),
+        *_by_row(v),
+        *_by_row(idx),
         *out_strides,
         *lse_strides,
-        S1,
-        S2,
-        N2,
-        topK,
-        splits,
-        steps_a_split,
-        abs(scale) * _LOG2E,
+        *sizes,
+        abs(scale) * LOG2E,
         math.copysign(1.0, scale),
-        G=G,
+        G=q.shape[1] // k.shape[1],
         BH=config.block_h,
         BN=config.block_n,
         QA=qa,
@@ -101,30 +187,34 @@ def run_sparse_flash_attention(
         VA_W=va_w,
         VB=vb,
         VB_W=vb_w,
-        ALIASED=aliased,
+        ALIASED=aliased and (va, vb) in ((qa, 0), (qa, qb)),
         CAUSAL=is_causal,
-        SPLIT=splits > 1,
-        HAS_LSE=l is not None,
+        HAS_LSE=has_lse,
         DOT=dot,
         PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
-    if splits > 1:
-        block = min(512, max(16, 1 << (Dv - 1).bit_length()))
-        combine_kernel[(B * S1 * N1, -(-Dv // block))](
-            part_out,
-            part_lse,
-            o,
-            o if l is None else l,
-            *out_strides,
-            *lse_strides,
-            S1,
-            N1,
-            splits,
-            DV=Dv,
-            BLOCK=block,
-            SPLITS=max(2, 1 << (splits - 1).bit_length()),
-            HAS_LSE=l is not None,
-            num_warps=4,
-        )
+
+
+def _launch_combine(part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Tensor, l: torch.Tensor | None) -> None:
+    from .kernels.sparse import combine_kernel
+
+    B, S1, N1, splits, Dv = part_out.shape
+    block = min(configs.COMBINE_BLOCK, max(16, 1 << (Dv - 1).bit_length()))
+    combine_kernel[(B * S1 * N1, -(-Dv // block))](
+        part_out,
+        part_lse,
+        o,
+        o if l is None else l,
+        *_by_row(o),
+        *((0, 0, 0) if l is None else _by_row(l)),
+        S1,
+        N1,
+        splits,
+        DV=Dv,
+        BLOCK=block,
+        SPLITS=1 << (splits - 1).bit_length(),
+        HAS_LSE=l is not None,
+        num_warps=4,
+    )

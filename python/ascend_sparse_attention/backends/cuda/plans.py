@@ -61,6 +61,7 @@ class BlockPlan:
         config: pinned tile sizes, warps and stages.
         shared_structure: one structure for all kv heads.
         slopes: ALiBi slopes, float32 [Hq], or None.
+        flags: int32, one a work item, all 0 between launches; None where no mask depends on the row.
         kept_pairs: (row, key) pairs kept over all query heads, masks not counted: for reports of TFLOP/s.
     """
 
@@ -85,6 +86,7 @@ class BlockPlan:
     kept_pairs: int
     shared_structure: bool
     slopes: torch.Tensor | None
+    flags: torch.Tensor | None
 
     @property
     def group(self) -> int:
@@ -139,6 +141,15 @@ def _query_tiles(
     fields[:, 7] = mask_word[owner]
     order = np.lexsort((-fields[:, 4], fields[:, 2]))
     return torch.from_numpy(np.ascontiguousarray(fields[order]))
+
+
+def work_items(num_tiles: int, group: int, heads: int, num_kv_heads: int, shared: bool) -> int:
+    """Programs (portable kernel) or work items (Hopper kernel) of a launch."""
+    return num_tiles * _ceil_div(group, heads) * (num_kv_heads if shared else 1)
+
+
+def _flags(items: int, row_masked: bool, device: torch.device) -> torch.Tensor | None:
+    return torch.zeros(items, dtype=torch.int32, device=device) if row_masked else None
 
 
 def _to_device(table: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -212,6 +223,7 @@ def plan_bsr(
     causal: bool = False,
     pos_encoding: str = "NONE",
     device: torch.device,
+    config: BlockConfig | None = None,
 ) -> BlockPlan:
     """Plan attention over a block-sparse row structure of (R, C) blocks.
 
@@ -223,6 +235,7 @@ def plan_bsr(
             Overrides `causal`.
         causal, pos_encoding: act on the compacted coordinates of each block row, bottom-right aligned a block row.
         device: where the plan will run.
+        config: in place of the pinned one, for measurements.
     """
     group = num_qo_heads // num_kv_heads
     starts = indptr.to("cpu", torch.int64).numpy()
@@ -237,7 +250,7 @@ def plan_bsr(
     coarse = None
     if packed_mask is None and not causal and pos_encoding == "NONE" and R * group < configs.COARSEN_BELOW_ROWS:
         coarse = _coarsen(
-            counts, indices, M, N, R, C, num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo, q_dtype, device
+            counts, indices, M, N, R, C, num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo, q_dtype, device, config
         )
     kept = int((counts * row_count).sum()) * C * num_qo_heads
     common: dict[str, Any] = {
@@ -260,7 +273,7 @@ def plan_bsr(
     mask_words, mask_word = None, np.zeros(block_rows, dtype=np.int64)
     if packed_mask is not None:
         mask_words, mask_word = _unpack_segments(packed_mask.to(device), counts * C, R)
-    config = configs.block_config(
+    config = config or configs.block_config(
         rows=R * group,
         block_cols=C,
         head_dim_qk=head_dim_qk,
@@ -289,6 +302,9 @@ def plan_bsr(
         mask_stride=0,
         heads_per_tile=heads,
         config=config,
+        flags=_flags(
+            work_items(len(tiles), group, heads, num_kv_heads, True), causal or packed_mask is not None, device
+        ),
         **common,
     )
 
@@ -306,6 +322,7 @@ def _coarsen(
     head_dim_vo: int,
     q_dtype: torch.dtype,
     device: torch.device,
+    override: BlockConfig | None,
 ) -> dict[str, Any] | None:
     """Join block rows into tiles of matrix size with a bit a (token, key) pair, if that is the faster of the two.
 
@@ -313,7 +330,7 @@ def _coarsen(
     not fit.
     """
     group = num_qo_heads // num_kv_heads
-    config = configs.bitmask_config(head_dim_qk=head_dim_qk, head_dim_vo=head_dim_vo, dtype=q_dtype)
+    config = override or configs.bitmask_config(head_dim_qk=head_dim_qk, head_dim_vo=head_dim_vo, dtype=q_dtype)
     heads = min(group, config.block_m)
     tokens_per_tile = config.block_m // heads
     nnz = int(counts.sum())
@@ -385,6 +402,7 @@ def _coarsen(
         "mask_stride": mask_stride,
         "heads_per_tile": heads,
         "config": config,
+        "flags": _flags(work_items(len(tiles), group, heads, num_kv_heads, True), True, device),
     }
 
 
@@ -401,6 +419,7 @@ def plan_variable(
     causal: bool = False,
     pos_encoding: str = "NONE",
     device: torch.device,
+    config: BlockConfig | None = None,
 ) -> BlockPlan:
     """Plan attention over blocks of varying size, one structure a kv head.
 
@@ -408,6 +427,7 @@ def plan_variable(
         block_mask_map: bool [Hk, MB, NB].
         block_row_sz: int32 [Hk, MB]; block_col_sz: int32 [Hk, NB]; zero sizes are legal.
         causal, pos_encoding: act on the compacted coordinates of each block row.
+        config: in place of the pinned one, for measurements.
     """
     group = num_qo_heads // num_kv_heads
     rows = block_row_sz.to("cpu", torch.int64).numpy()
@@ -437,7 +457,7 @@ def plan_variable(
     total_keys = int(kv_len.sum())
     runs = run_start.numel()
     mean_run = total_keys // max(runs, 1)
-    config = configs.block_config(
+    config = config or configs.block_config(
         rows=mean_rows * group,
         block_cols=max(mean_run, 1),
         head_dim_qk=head_dim_qk,
@@ -518,4 +538,5 @@ def plan_variable(
         kept_pairs=int((host_len * flat_rows).sum()) * group,
         shared_structure=False,
         slopes=alibi_slopes(num_qo_heads, device) if pos_encoding == "ALIBI" else None,
+        flags=_flags(work_items(len(tiles), group, heads, num_kv_heads, False), causal, device),
     )

@@ -188,7 +188,7 @@ def walk(
 
 @triton.jit(do_not_specialize=["num_tiles", "num_keys", "qo_len_all", "mask_stride", "window_left"])
 def block_attention_kernel(
-    q, k, v, out, lse, tiles, stream, mask_words, scale_q, scale_k, scale_v, slopes,
+    q, k, v, out, lse, tiles, stream, mask_words, scale_q, scale_k, scale_v, slopes, flags,
     stride_qt, stride_qh, stride_kn, stride_kh, stride_vn, stride_vh, stride_ot, stride_oh, stride_lt, stride_lh,
     num_tiles, num_keys, qo_len_all, mask_stride, window_left, scale2, q_sign, cap, log2_theta, inv_scale,
     G: tl.constexpr, HEADS: tl.constexpr, SHARED: tl.constexpr,
@@ -197,14 +197,19 @@ def block_attention_kernel(
     BM: tl.constexpr, BN: tl.constexpr, KEYS: tl.constexpr, C: tl.constexpr, SEGMENTS: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, MASK: tl.constexpr, CAP: tl.constexpr, ALIBI: tl.constexpr,
     ROPE: tl.constexpr, SCALED: tl.constexpr, HAS_LSE: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    REDO: tl.constexpr,
 ):  # fmt: skip
     """One query tile a program. Heads are the slow grid index: programs that run together share a head's keys in L2.
 
     q [tokens, Hq, QA + QB], k [keys, Hk, QA + QB], v [keys, Hk, VA + VB]; columns are cut in two pieces (A, B) of
     power-of-two width (RoPE cuts q and k into halves). DENSE takes no table: tile index, window and causal rule give
-    everything.
+    everything. REDO: only tiles whose flag is raised, by the careful loop; the flag is lowered again.
     """
     pid = tl.program_id(0)
+    if REDO:
+        if tl.load(flags + pid) == 0:
+            return
+        tl.store(flags + pid, 0)
     tile = pid % num_tiles
     head_slot = pid // num_tiles
     CHUNKS: tl.constexpr = (G + HEADS - 1) // HEADS
@@ -291,25 +296,28 @@ def block_attention_kernel(
     acc_b = tl.zeros([BM, VB_W if VB_W > 0 else 16], tl.float32)
     m = tl.full([BM], float("-inf"), tl.float32)
     l = tl.zeros([BM], tl.float32)
-    if not (WINDOW or MASK != MASK_NONE):
+    if not (REDO or WINDOW or MASK != MASK_NONE):
         acc_a, acc_b, m, l = walk(
             first, whole, acc_a, acc_b, m, l, qa, qb, k_head, v_head, stride_kn, stride_vn, stream, begin, mask_words,
             word_row, row, kv_len, qo_len, num_keys, window_left, scale2, row_scale, cap, slope, log2_theta, inv_scale,
             QA, QA_W, QB, QB_W, VA, VA_W, VB, VB_W, BM, BN, KEYS, C, SEGMENTS, False, False, CAUSAL, WINDOW, MASK,
             CAP, ALIBI, ROPE, SCALED, DOT, PRECISION,
         )  # fmt: skip
-    acc_a, acc_b, m, l = walk(
-        whole, last, acc_a, acc_b, m, l, qa, qb, k_head, v_head, stride_kn, stride_vn, stream, begin, mask_words,
-        word_row, row, kv_len, qo_len, num_keys, window_left, scale2, row_scale, cap, slope, log2_theta, inv_scale,
-        QA, QA_W, QB, QB_W, VA, VA_W, VB, VB_W, BM, BN, KEYS, C, SEGMENTS, True, False, CAUSAL, WINDOW, MASK,
-        CAP, ALIBI, ROPE, SCALED, DOT, PRECISION,
-    )  # fmt: skip
+    if not REDO:
+        acc_a, acc_b, m, l = walk(
+            whole, last, acc_a, acc_b, m, l, qa, qb, k_head, v_head, stride_kn, stride_vn, stream, begin, mask_words,
+            word_row, row, kv_len, qo_len, num_keys, window_left, scale2, row_scale, cap, slope, log2_theta, inv_scale,
+            QA, QA_W, QB, QB_W, VA, VA_W, VB, VB_W, BM, BN, KEYS, C, SEGMENTS, True, False, CAUSAL, WINDOW, MASK,
+            CAP, ALIBI, ROPE, SCALED, DOT, PRECISION,
+        )  # fmt: skip
 
     if CAUSAL or WINDOW or MASK != MASK_NONE:
         # x - x is 0 for a finite x and NaN otherwise.
-        faults = tl.sum(tl.sum((acc_a - acc_a != 0.0).to(tl.int32), 1), 0)
-        if VB_W > 0:
-            faults += tl.sum(tl.sum((acc_b - acc_b != 0.0).to(tl.int32), 1), 0)
+        faults = 1
+        if not REDO:
+            faults = tl.sum(tl.sum((acc_a - acc_a != 0.0).to(tl.int32), 1), 0)
+            if VB_W > 0:
+                faults += tl.sum(tl.sum((acc_b - acc_b != 0.0).to(tl.int32), 1), 0)
         if faults > 0:
             acc_a = tl.zeros([BM, VA_W], tl.float32)
             acc_b = tl.zeros([BM, VB_W if VB_W > 0 else 16], tl.float32)

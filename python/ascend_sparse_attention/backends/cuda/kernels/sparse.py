@@ -18,20 +18,18 @@ from .block import load_rows
 
 @triton.jit(do_not_specialize=["S1", "S2", "N2", "topK", "splits", "steps_a_split"])
 def sparse_attention_kernel(
-    q, k, v, indices, out, lse, part_out, part_lse,
+    q, k, v, indices, out, lse,
     stride_qb, stride_qs, stride_qh, stride_kb, stride_ks, stride_kh, stride_vb, stride_vs, stride_vh,
-    stride_ib, stride_is, stride_ih, stride_ob, stride_os, stride_oh, stride_lb, stride_ls, stride_lh,
-    S1, S2, N2, topK, splits, steps_a_split, scale2, q_sign,
+    stride_ib, stride_is, stride_ih, stride_ob, stride_os, stride_oh, stride_osplit, stride_lb, stride_ls, stride_lh,
+    stride_lsplit, S1, S2, N2, topK, splits, steps_a_split, scale2, q_sign,
     G: tl.constexpr, BH: tl.constexpr, BN: tl.constexpr,
     QA: tl.constexpr, QA_W: tl.constexpr, QB: tl.constexpr, QB_W: tl.constexpr,
     VA: tl.constexpr, VA_W: tl.constexpr, VB: tl.constexpr, VB_W: tl.constexpr,
-    ALIASED: tl.constexpr, CAUSAL: tl.constexpr, SPLIT: tl.constexpr, HAS_LSE: tl.constexpr, DOT: tl.constexpr,
+    ALIASED: tl.constexpr, CAUSAL: tl.constexpr, HAS_LSE: tl.constexpr, DOT: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """out [B, S1, N1, Dv] and lse [B, S1, N1] by strides; part_out [B * S1 * N1, splits, Dv], part_lse [.., splits].
-
-    With SPLIT a program walks its share of topK and writes a normalised part with its own base-2 LSE.
-    """
+    """out [B, S1, N1, Dv] and lse [B, S1, N1] by strides. Where topK is split, a program walks its share and writes a
+    normalised part with its own base-2 LSE, `stride_osplit` and `stride_lsplit` apart."""
     pid = tl.program_id(0)
     split = pid % splits
     pid = pid // splits
@@ -106,19 +104,14 @@ def sparse_attention_kernel(
     oa = tl.where(empty[:, None], 0.0, acc_a * inv[:, None])
     ob = tl.where(empty[:, None], 0.0, acc_b * inv[:, None])
     ea = tl.arange(0, VA_W)
-    if SPLIT:
-        rows = ((b * S1 + s1) * (N2 * G) + head) * splits + split
-        part = part_out + rows[:, None] * (VA + VB)
-        tl.store(part + ea[None, :], oa, mask=h_ok[:, None] & (ea < VA)[None, :])
-        tl.store(part_lse + rows, value, mask=h_ok)
-    else:
-        part = out + b * stride_ob + s1.to(tl.int64) * stride_os + head[:, None] * stride_oh
-        tl.store(part + ea[None, :], oa.to(out.dtype.element_ty), mask=h_ok[:, None] & (ea < VA)[None, :])
-        if HAS_LSE:
-            tl.store(lse + b * stride_lb + s1.to(tl.int64) * stride_ls + head * stride_lh, value, mask=h_ok)
+    rows = out + b * stride_ob + s1.to(tl.int64) * stride_os + head[:, None] * stride_oh + split * stride_osplit
+    tl.store(rows + ea[None, :], oa.to(out.dtype.element_ty), mask=h_ok[:, None] & (ea < VA)[None, :])
+    if HAS_LSE:
+        at = lse + b * stride_lb + s1.to(tl.int64) * stride_ls + head * stride_lh + split * stride_lsplit
+        tl.store(at, value, mask=h_ok)
     if VB_W > 0:
         eb = tl.arange(0, VB_W)
-        tl.store(part + (VA + eb)[None, :], ob.to(part.dtype.element_ty), mask=h_ok[:, None] & (eb < VB)[None, :])
+        tl.store(rows + (VA + eb)[None, :], ob.to(out.dtype.element_ty), mask=h_ok[:, None] & (eb < VB)[None, :])
 
 
 @triton.jit(do_not_specialize=["S1", "N1", "splits"])
