@@ -14,7 +14,7 @@ from rich.text import Text
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "EMPTY": "bold yellow", "ERROR": "bold magenta"}
 
 # A log file has no width of its own; tables stay whole in one this wide.
-_FILE_WIDTH = 160
+_FILE_WIDTH = 180
 
 
 class UsageError(Exception):
@@ -51,6 +51,14 @@ def pass_text(entry: dict[str, Any] | None) -> Text:
     return Text("pass", style="green") if entry["pass"] else Text("fail", style="red")
 
 
+def spec_text(entry: dict[str, Any]) -> Text:
+    """The spec rule's cell: a fail that no output of this dtype could have avoided is told from other fails."""
+    spec = entry["spec"]
+    if spec is not None and not spec["pass"] and "floor" in entry and not entry["floor"]["pass"]:
+        return Text("out of reach", style="yellow")
+    return pass_text(spec)
+
+
 def errors_text(region: dict[str, Any]) -> str:
     """errors/native of a region; the native count only where it mattered."""
     if region["native"] is None:
@@ -61,8 +69,8 @@ def errors_text(region: dict[str, Any]) -> str:
 def results_table(entries: list[dict[str, Any]], width: int) -> Table:
     """One row a case, drawn from the entries of the JSON report; a narrow terminal gets fewer columns."""
     table = Table(header_style="bold", pad_edge=False, box=SIMPLE_HEAD)
-    with_case, with_regions = width >= 110, width >= 150
-    table.add_column("case", no_wrap=width >= 150, overflow="fold")
+    with_case, with_regions = width >= 120, width >= 175
+    table.add_column("case", no_wrap=with_regions, overflow="fold")
     if with_case:
         table.add_column("what", no_wrap=True)
     for name in ("verdict", "cann-bench", "spec"):
@@ -77,7 +85,7 @@ def results_table(entries: list[dict[str, Any]], width: int) -> Table:
         row: list[str | Text] = [entry["id"]]
         if with_case:
             row.append(_what(entry))
-        row += [verdict_text(entry["verdict"]), rule, pass_text(spec)]
+        row += [verdict_text(entry["verdict"]), rule, spec_text(entry)]
         row += [figure(spec[name]) if spec is not None else "-" for name in ("mere", "mare")]
         if with_regions:
             row += [errors_text(r) for r in cann["regions"].values()] if cann is not None else ["-"] * 3

@@ -103,6 +103,13 @@ def _yes(entry: dict[str, Any] | None) -> str:
     return '<span class="yes">pass</span>' if entry["pass"] else '<span class="no">fail</span>'
 
 
+def _spec(entry: dict[str, Any]) -> str:
+    spec = entry["spec"]
+    if spec is not None and not spec["pass"] and "floor" in entry and not entry["floor"]["pass"]:
+        return '<span class="EMPTY">out of reach</span>'
+    return _yes(spec)
+
+
 def _verdict(entry: dict[str, Any]) -> str:
     return f'<span class="{entry["verdict"]}">{entry["verdict"]}</span>'
 
@@ -146,7 +153,7 @@ def _overview(entries: Sequence[dict[str, Any]]) -> str:
                 _verdict(entry),
                 _yes(cann),
                 escape(cann["deciding_region"]) if cann is not None else "–",
-                _yes(spec),
+                _spec(entry),
                 _figure(spec["mere"]) if spec is not None else "–",
                 _figure(spec["mare"]) if spec is not None else "–",
                 *counts,
