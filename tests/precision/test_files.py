@@ -119,6 +119,7 @@ class _Evil:
         return (print, ("this must never run",))
 
 
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 def test_no_pickle_is_run(tmp_path, capsys):
     (tmp_path / "x.pt").write_bytes(pickle.dumps(_Evil()))
     torch.save({"x": _Evil()}, tmp_path / "y.pt")

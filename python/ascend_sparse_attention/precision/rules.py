@@ -161,6 +161,8 @@ def cann_bench_result(acc: Accumulator) -> CannBenchResult:
         f"{acc.cann.bad:,} elements above the MARE limit, so the regions decide: {deciding} has {r.errors:,} errors of "
         f"{r.total:,}, {native}, ratio {weight(deciding)[0]:.3g} (limit 2)"
     )
+    if failed[1:]:
+        reason += f"; {' and '.join(failed[1:])} fails too"
     return CannBenchResult(not failed, deciding, mere, mare, regions, reason)
 
 
