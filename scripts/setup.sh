@@ -14,7 +14,11 @@ if not (3, 10) <= sys.version_info[:2] <= (3, 13):
 PY
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 extras=$(IFS=,; echo "$*")
-pip="$root/.venv/bin/python -m pip install --quiet --disable-pip-version-check"
-# A plain `pip install torch` on Linux brings several GB of CUDA; the tag of the CPU build differs by index, the version does not.
-$pip "torch==2.13.0" "numpy"
-$pip -e ".${extras:+[$extras]}"
+# pip takes seconds even when there is nothing to do: skip it while neither the project's metadata nor this script changed.
+stamp=".venv/setup-${extras:-plain}-$(cat pyproject.toml scripts/setup.sh | sha256sum | cut -c1-16)"
+if [ ! -e "$stamp" ]; then
+  pip="$root/.venv/bin/python -m pip install -qq --disable-pip-version-check"
+  $pip "torch==2.13.0"
+  $pip -e ".${extras:+[$extras]}"
+  touch "$stamp"
+fi
