@@ -12,6 +12,7 @@ constexpr uint32_t kElementBytes = 2;
 constexpr uint32_t kSegment = 512;                  // workspace regions start on L2's largest transfer
 constexpr uint32_t kGatherTileBytes = 36 * 1024;
 constexpr uint32_t kScoreStepBytes = 32 * 1024;
+constexpr uint32_t kMaskBytes = 256;                // a bit for each of 2048 slots; And works on whole repeats
 constexpr uint32_t kL1BlockBytes = kKeyBlock * kPieceColumns * kElementBytes;
 constexpr uint32_t kGroupColumns = 2 * kOutputTile;
 constexpr uint32_t kRingSlots = 3;
@@ -236,7 +237,7 @@ void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData&
     const uint32_t chunks = t.rowPitch / kLanes;
     t.ub.rawIndex = AlignUp(t.topK, kLanes) * sizeof(int32_t);
     t.ub.indexList = t.ub.rawIndex;
-    t.ub.indexMask = AlignUp(t.topK, 256) / 8;
+    t.ub.indexMask = kMaskBytes;
     t.ub.scores = t.stepRows * t.rowPitch * sizeof(float);
     t.ub.probs = t.stepRows * t.rowPitch * kElementBytes;
     t.ub.reduce = AlignUp(t.stepRows * chunks * kStatBlock * sizeof(float), 256);

@@ -26,6 +26,7 @@ public:
         weight_ = stats[parts * kStatBlock];
         top_ = stats[2 * parts * kStatBlock];
         total_ = stats[3 * parts * kStatBlock];
+        log_ = stats[4 * parts * kStatBlock];
         out_ = outBuf_.Get<float>();
         cast_ = castBuf_.Get<T>();
     }
@@ -123,14 +124,14 @@ private:
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(0);
         if (empty) {
             AscendC::Duplicate(out_, 0.0f, static_cast<int32_t>(t_.dv));
-            AscendC::Duplicate(total_, kMinusInfinity, kStatBlock);
+            AscendC::Duplicate(log_, kMinusInfinity, kStatBlock);
             AscendC::PipeBarrier<PIPE_V>();
         } else if (t_.writeLse) {
-            AscendC::Ln(total_, total_, kStatBlock);
+            AscendC::Ln(log_, total_, kStatBlock);
             AscendC::PipeBarrier<PIPE_V>();
-            AscendC::Add(total_, total_, top_, kStatBlock);
+            AscendC::Add(log_, log_, top_, kStatBlock);
             AscendC::PipeBarrier<PIPE_V>();
-            AscendC::Muls(total_, total_, kLog2E, kStatBlock);
+            AscendC::Muls(log_, log_, kLog2E, kStatBlock);
         }
         AscendC::Cast(cast_, out_, AscendC::RoundMode::CAST_RINT, t_.dv);
         AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(0);
@@ -145,12 +146,12 @@ private:
             params.blockLen = sizeof(float);
             params.srcStride = 0;
             params.dstStride = 0;
-            AscendC::DataCopyPad(lse_[id.b * t_.lse.b + id.s1 * t_.lse.s + n1 * t_.lse.n], total_, params);
+            AscendC::DataCopyPad(lse_[id.b * t_.lse.b + id.s1 * t_.lse.s + n1 * t_.lse.n], log_, params);
         }
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(0);
     }
 
-    static constexpr uint32_t kStats = 4;
+    static constexpr uint32_t kStats = 5;
 
     const TilingData& t_;
     PartialRegion partial_;
@@ -163,6 +164,7 @@ private:
     AscendC::LocalTensor<float> weight_;
     AscendC::LocalTensor<float> top_;
     AscendC::LocalTensor<float> total_;
+    AscendC::LocalTensor<float> log_;
     AscendC::LocalTensor<float> out_;
     AscendC::LocalTensor<T> cast_;
 };

@@ -41,11 +41,16 @@ private:
         const uint32_t columns = t_.dk / t_.keyPieces;
         AscendC::LocalTensor<T> left;
         for (uint32_t block = 0; block < blocks; ++block) {
+            // Query rows of its own accord need not wait for the gather.
+            if (block == 0 && !t_.queryViaRing) {
+                left = buffers_.AcquireQuery();
+                LoadQuery(left, item, ring, task, chunk, rows);
+            }
             // Every chunk needs all keys, but they are handed over only once.
             if (chunk == 0 && UnitBegins(t_, item, task, block)) {
                 AscendC::CrossCoreWaitFlag(kRowsReady);
             }
-            if (block == 0) {
+            if (block == 0 && t_.queryViaRing) {
                 left = buffers_.AcquireQuery();
                 LoadQuery(left, item, ring, task, chunk, rows);
             }
