@@ -72,8 +72,9 @@ def _score_chains(q: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """q [rows, G, Dk] times keys [rows, columns, Dk], the terms of Dk in chains; [rows, G, columns] in the io dtype."""
     rows, G, _ = q.shape
     a = q.to(torch.float32).reshape(rows, G, -1, CHAINS).movedim(-1, 1)
-    b = keys.to(torch.float32).view(rows, keys.shape[1], -1, CHAINS).movedim(-1, 1).contiguous()
-    return _sum_chains(a, b.transpose(2, 3)).to(q.dtype)
+    # Terms outermost: with few rows the library adds transposed operands in another order.
+    b = keys.to(torch.float32).view(rows, keys.shape[1], -1, CHAINS).permute(0, 3, 2, 1)
+    return _sum_chains(a, b).to(q.dtype)
 
 
 def _sum_chains(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -83,7 +84,7 @@ def _sum_chains(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         [rows, G, width] float32.
     """
     rows, _, G, terms = a.shape
-    a, b = a.reshape(rows * CHAINS, G, terms), b.reshape(rows * CHAINS, terms, -1)
+    a, b = a.reshape(rows * CHAINS, G, terms).contiguous(), b.reshape(rows * CHAINS, terms, -1).contiguous()
     if terms <= _CHAIN_TERMS or G <= _CHAIN_ROWS:
         products = torch.bmm(a, b)
     else:
