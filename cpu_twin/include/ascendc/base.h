@@ -187,9 +187,10 @@ inline void CheckTaskType(KernelMetaType declared, TWIN_SITE)
         Refuse(loc, "KERNEL_TASK_TYPE_DEFAULT: the kernel declares %s cores only, it was launched on %s cores as well",
                cubeOnly ? "cube" : "vector", cubeOnly ? "vector" : "cube");
     }
-    const int64_t expected = declared == KERNEL_TYPE_MIX_AIC_1_2 ? 2 : declared == KERNEL_TYPE_MIX_AIC_1_1 ? 1 : 0;
-    if (expected != 0 && vectorCores != expected) {
-        Refuse(loc, "KERNEL_TASK_TYPE_DEFAULT: the kernel declares %ld vector cores per cube core, launched with %ld",
+    // Only a vector core knows how many share its cube core.
+    const int64_t expected = declared == KERNEL_TYPE_MIX_AIC_1_2 ? 2 : 1;
+    if (!onCube && vectorCores != expected) {
+        Refuse(loc, "KERNEL_TASK_TYPE_DEFAULT: the kernel declares %ld vector core(s) a block, launched with %ld",
                static_cast<long>(expected), static_cast<long>(vectorCores));
     }
 }

@@ -217,7 +217,7 @@ template <typename T> inline Hardware HardwareOf(const LocalTensor<T>& t)
 template <typename T>
 inline void Require(const LocalTensor<T>& t, Hardware expected, const char* operand, cpu_twin::SourceLoc loc)
 {
-    if (t.GetPhyAddr() == nullptr) {
+    if (t.GetPosition() == static_cast<int32_t>(TPosition::GM)) {
         Refuse(loc, "%s: the tensor was never given a buffer", operand);
     }
     if (HardwareOf(t) != expected) {

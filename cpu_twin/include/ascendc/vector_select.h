@@ -224,20 +224,28 @@ template <typename U> inline void CheckSelectMaskType()
                   "Select: the mask is a tensor of int8_t, uint8_t, uint16_t, uint32_t or uint64_t");
 }
 
-// Mode 0 reads the mask bits from the register, mode 2 their address.
+// Mode 0 reads the mask bits from the register, mode 2 their address. The vector unit itself writes the address to
+// scratch: a store by the scalar unit would have to be ordered against it by flags of its own.
 template <typename U> inline void PrepareSelect(const LocalTensor<U>& selMask, SELMODE selMode, cpu_twin::SourceLoc loc)
 {
     CheckSelectMaskType<U>();
+    Require(selMask, Hardware::UB, "Select mask", loc);
     if (selMode == SELMODE::VSEL_CMPMASK_SPR) {
         set_cmpmask(selMask.GetPhyAddr(), loc);
-        pipe_barrier(PIPE_V, loc);
     } else if (selMode == SELMODE::VSEL_TENSOR_TENSOR_MODE) {
-        auto* scratch = Scratch<int64_t>();
-        cpu_twin::ScalarWrite(scratch, reinterpret_cast<int64_t>(selMask.GetPhyAddr()), loc);
+        const auto address = reinterpret_cast<uint64_t>(selMask.GetPhyAddr());
+        auto* scratch = Scratch<uint32_t>();
+        set_vector_mask(0, 0b01);
+        vector_dup(scratch, static_cast<uint32_t>(address), 1, 1, 1, 8, 0, loc);
+        set_vector_mask(0, 0b10);
+        vector_dup(scratch, static_cast<uint32_t>(address >> 32), 1, 1, 1, 8, 0, loc);
+        set_vector_mask(FULL_MASK, FULL_MASK);
+        pipe_barrier(PIPE_V, loc);
         set_cmpmask(scratch, loc);
     } else {
         Refuse(loc, "Select: VSEL_TENSOR_SCALAR_MODE takes a scalar as second source");
     }
+    pipe_barrier(PIPE_V, loc);
 }
 // Mode 1 reads its scalar from the register. Leaves the mask register for the caller to set.
 template <typename T> inline void PrepareSelectScalar(T scalar, SELMODE selMode, cpu_twin::SourceLoc loc)
