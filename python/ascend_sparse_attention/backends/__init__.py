@@ -8,10 +8,11 @@ the query tensor.
 from __future__ import annotations
 
 import importlib
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
+from ..block_problem import AttentionSpec, BsrStructure, HeadScales, Logits, PrefillMask, VariableStructure
 from ..layout import SfaProblem
 
 
@@ -39,16 +40,70 @@ class Backend(Protocol):
         """Run a checked, non-empty call. Returns (output, LSE or None) in the layout of the call."""
 
 
+class BlockBackend(Backend, Protocol):
+    """What a backend of the FlashInfer-compatible API offers on top. One that lacks it is refused by name.
+
+    Arguments come checked. q, k, v and out are views [tokens, heads, head_dim] with a contiguous last dimension and any
+    other strides; lse is float32 [tokens, heads], any strides, or None. No length is 0. `plan_*` may synchronise and
+    allocate, and its result is immutable: two plans never share what they wrote. `run_*` writes into out and lse, and
+    neither synchronises nor allocates results.
+    """
+
+    def plan_block_sparse(self, structure: BsrStructure, spec: AttentionSpec) -> Any:
+        """Plan of BlockSparseAttentionWrapper, for run_planned."""
+
+    def plan_variable_blocks(self, structure: VariableStructure, spec: AttentionSpec) -> Any:
+        """Plan of VariableBlockSparseAttentionWrapper, for run_planned."""
+
+    def run_planned(
+        self,
+        plan: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        out: torch.Tensor,
+        lse: torch.Tensor | None,
+        logits: Logits,
+        scales: HeadScales,
+    ) -> None:
+        """Run a plan of this backend."""
+
+    def run_prefill(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        out: torch.Tensor,
+        lse: torch.Tensor | None,
+        logits: Logits,
+        scales: HeadScales,
+        mask: PrefillMask,
+        pos_encoding: str,
+    ) -> None:
+        """Attention of one request; head dims of q, k and of v, out may differ."""
+
+    def capturing(self) -> bool:
+        """Whether launches are being recorded into a graph, so that what they read must outlive the next plan()."""
+
+
 # Backend name -> module that defines `BACKEND`. Loaded on first use, so that a plain import needs neither a GPU
 # nor a compiler.
 _MODULES = {
-    "cpu": "ascend_sparse_attention.backends.cpu",
-    "cuda": "ascend_sparse_attention.backends.cuda",
+    "cpu": "ascend_sparse_attention.backends.cpu_block",
+    "cuda": "ascend_sparse_attention.backends.cuda_backend",
     "npu": "ascend_sparse_attention.backends.npu",
     "twin": "ascend_sparse_attention.twin",
 }
 
 NAMES = ("auto", *_MODULES)
+
+#: FlashInfer's names of its own CUDA kernels: here they say no more than "auto", on every device.
+FLASHINFER_NAMES = ("fa2", "fa3")
+
+#: Names that the FlashInfer-compatible API takes. The twin runs one operator, which is not of this API.
+BLOCK_NAMES = ("auto", *FLASHINFER_NAMES, "cpu", "cuda", "npu")
+
+_BLOCK_METHODS = ("plan_block_sparse", "plan_variable_blocks", "run_planned", "run_prefill", "capturing")
 
 
 def load(name: str) -> Backend:
@@ -81,3 +136,37 @@ def resolve(name: str, device: torch.device) -> Backend:
     if why is not None:
         raise RuntimeError(f"backend {name} cannot run here: {why}")
     return backend
+
+
+def check_block_name(name: object) -> str:
+    """The name of a backend of the FlashInfer-compatible API.
+
+    Raises:
+        ValueError: not one of BLOCK_NAMES.
+    """
+    if not isinstance(name, str) or name not in BLOCK_NAMES:
+        raise ValueError(f"backend: expected one of {', '.join(BLOCK_NAMES)}, got {name!r}")
+    return name
+
+
+def resolve_block(name: str, device: torch.device, what: str) -> BlockBackend:
+    """The backend that `what` (words, for messages) takes on `device`, checked to be usable and able.
+
+    Raises:
+        ValueError: unknown name, or a backend that does not take tensors of this device.
+        NotImplementedError: the backend has no kernel for it.
+        RuntimeError: the backend cannot run here; the message says what is missing.
+    """
+    name = check_block_name(name)
+    if name in FLASHINFER_NAMES:
+        name = "auto"
+    if name == "auto" and device.type in _MODULES:
+        name = device.type
+    if name in _MODULES:
+        # Before what is missing here: nothing that could be installed would help.
+        candidate: Any = load(name)
+        if not all(hasattr(candidate, method) for method in _BLOCK_METHODS):
+            raise NotImplementedError(f"backend {name} has no {what} yet; cpu and cuda have")
+    backend: Any = resolve(name, device)
+    result: BlockBackend = backend
+    return result
