@@ -93,7 +93,7 @@ struct Core {
     std::array<std::deque<VectorClock>, kCrossFlags> arrivals;  // counters: what each increment carries
     std::array<uint32_t, kCrossFlags> arrivalSite{};            // of the last set that raised the counter
     std::vector<uint8_t> unitFlag;                              // L0C, per 512 bytes
-    std::vector<uint32_t> unitEpoch;                            // epoch of the pipe that flipped it
+    std::array<std::vector<uint32_t>, 2> unitEpoch;             // epochs in which mad and fixpipe last flipped it
     std::unordered_map<uint64_t, CacheLine> cache;              // by host address / 64; lines of tensors that may change
     std::array<uint64_t, 256> cacheTags{};                      // which lines a 16 KB cache would hold, for the clock
     uint32_t dirtyLines = 0;

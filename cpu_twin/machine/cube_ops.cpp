@@ -259,7 +259,6 @@ void CheckUnitFlags(InstrScope& s, uint32_t unitFlag, uint64_t begin, uint64_t e
               std::string(OpName(s.instr.op)) + ": unitFlag is " + std::to_string(unitFlag), "unitFlag must be 0, 2 or 3");
     if (unitFlag == 0 || s.Failed()) return;
     end = std::min<uint64_t>(end, kL0cBytes);
-    const Pipe other = needed == 0 ? Pipe::FIX : Pipe::M;
     JoinScalar(s.core, s.instr.pipe);
     VectorClock& know = s.core.pipe[static_cast<int>(s.instr.pipe)].know;
     for (uint64_t u = begin / 512; u < (end + 511) / 512; ++u) {
@@ -272,8 +271,11 @@ void CheckUnitFlags(InstrScope& s, uint32_t unitFlag, uint64_t begin, uint64_t e
                                : "the last Mmad on this tile needs unitFlag 3");
             return;
         }
-        uint32_t& epoch = know.epoch[s.core.LocalPipe(other)];
-        epoch = std::max(epoch, s.core.unitEpoch[u]);
+        // Fixpipe has seen the mad that filled the tile, so who comes after fixpipe comes after that mad too.
+        uint32_t& filled = know.epoch[s.core.LocalPipe(Pipe::M)];
+        filled = std::max(filled, s.core.unitEpoch[0][u]);
+        uint32_t& taken = know.epoch[s.core.LocalPipe(Pipe::FIX)];
+        taken = std::max(taken, s.core.unitEpoch[1][u]);
     }
 }
 
@@ -282,7 +284,7 @@ void FlipUnitFlags(Core& core, Pipe pipe, uint64_t begin, uint64_t end, uint8_t 
     end = std::min<uint64_t>(end, kL0cBytes);
     for (uint64_t u = begin / 512; u < (end + 511) / 512; ++u) {
         core.unitFlag[u] = value;
-        core.unitEpoch[u] = epoch;
+        core.unitEpoch[pipe == Pipe::M ? 0 : 1][u] = epoch;
     }
 }
 

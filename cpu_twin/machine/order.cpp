@@ -68,8 +68,8 @@ bool IsOrdered(const Core& core, const Access& earlier, const Access& now) {
             // Accumulation into the same L0C tile: the cube orders it by itself once the tile has at least 10 fractals.
             return earlier.aux == 0;
         case Pipe::V:
-            // An operand read and written in place.
-            return earlier.epoch == now.epoch && earlier.instr == now.instr && earlier.site == now.site && earlier.kind == Touch::Read;
+            // The instruction itself: an operand read and written in place, or a result written by every repeat.
+            return earlier.epoch == now.epoch && earlier.instr == now.instr && earlier.site == now.site;
         default:
             return false;
     }

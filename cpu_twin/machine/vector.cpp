@@ -27,7 +27,7 @@ Plan MakePlan(InstrScope& s, uint32_t lanes, uint32_t rep) {
     if (core.maskCounter) {
         plan.counter = true;
         plan.total = core.maskLow;
-        const uint64_t repeats = (plan.total + lanes - 1) / lanes;
+        const uint64_t repeats = plan.total / lanes + (plan.total % lanes != 0 ? 1 : 0);
         s.Require(repeats <= kUbBytes, Rule::MaskLimit,
                   std::string(OpName(s.instr.op)) + ": counter mode with a count of " + std::to_string(plan.total),
                   "set the count with SetVectorMask<T, MaskMode::COUNTER>(count)");
