@@ -6,25 +6,28 @@ bfloat16. The verdict turns on that run's roundings, so this module repeats them
 scale, minus the row maximum, exp, sum over S2 columns, divided by the sum, einsum with v; every step stored in the io
 dtype. Scores that are not selected play no part in any of these values: masked to -inf, they add exact zeros.
 
-Two methods give the same bits where the first is offered:
+Two methods give the same bits where the second is offered:
 
 * *literal*: the steps on all S2 columns, a run of query positions at a time, by the torch operations themselves. On a
-  CPU without 16-bit matrix instructions torch's second product then runs at about 1 GFLOP/s.
-* *compact*: the steps on the selected columns alone. It rests on how torch multiplies 16-bit matrices there: a score
-  is one dot product of two rows, whatever stands beside them; an output element is the float32 sum
+  CPU without 16-bit matrix instructions some of torch's products then run at about 1 GFLOP/s.
+* *compact*: the steps on the selected columns alone. It rests on how torch multiplies 16-bit matrices there. An
+  element of a product a @ b is either one dot product of two rows, whatever stands beside them (b transposed in
+  memory), or the float32 sum
 
-      (c0 + c1) + c2 + c3,   c_r = sum of p[j] * v[j] over the columns j = r (mod 4), in ascending order
+      (c0 + c1) + c2 + c3,   c_r = sum of a[j] * b[j] over the terms j = r (mod 4), in ascending order
 
-  (the S2 % 4 last columns join c0), rounded once. Products of 16-bit numbers are exact in float32 and zero terms
-  change nothing, so each chain c_r is a float32 matrix product over the selected columns of that residue, as long as
-  the library adds its terms one after another. Intel MKL does for up to 192 terms, and for any number with at most
-  three rows.
+  (the last terms, past a multiple of 4, join c0), rounded once. Products of 16-bit numbers are exact in float32 and
+  zero terms change nothing, so each chain c_r is a float32 matrix product over the selected terms of that residue, as
+  long as the library adds its terms one after another. Intel MKL does for up to 192 terms, and for any number of
+  terms with at most three rows.
 
-None of this is taken on trust: before its first use for a kind of shape, compact is run beside literal on small random
-problems, and only bit-equality admits it. :attr:`NativeBlock.method` says which one was used.
+None of this is taken on trust: before its first use for a kind of shape, compact is run beside the whole-tensor steps
+on small random problems, and only bit-equality admits it. :attr:`NativeBlock.method` says which one was used.
 
-A repeated index counts as often as it stands, as in the float64 golden. cann-bench's mask collapses repeats, so the
-two are bit-equal for unique indices, which is all that cann-bench generates, and finite inputs.
+A repeated index counts as often as it stands, as in the float64 golden; cann-bench's golden collapses repeats. Compact
+never looks at a key that nobody selects; literal and cann-bench's golden multiply its value by zero, which NaN and Inf
+survive. The methods and cann-bench's golden are bit-equal for finite inputs and unique indices, which is all that
+cann-bench generates.
 """
 
 from __future__ import annotations
