@@ -30,6 +30,10 @@ _BATCH_ELEMENTS = 1 << 22
 _LOG2_E = math.log2(math.e)
 
 
+#: The tensors of _Batch, in the order of `_tiles`.
+_FIELDS = ("kv_head", "token", "rows", "local_row", "qo_len", "key_begin", "kv_len", "mask_byte")
+
+
 @dataclass(frozen=True)
 class _Batch:
     """Tiles of similar size, one an entry; int64 tensors [P].
@@ -74,7 +78,7 @@ class CpuPlan:
 def _tiles(
     kv_head: np.ndarray, start: np.ndarray, height: np.ndarray, begin: np.ndarray, keys: np.ndarray, mask: np.ndarray
 ) -> list[np.ndarray]:
-    """Cut block rows into tiles; the fields of _Batch, longest streams first."""
+    """Cut block rows into tiles; int64 [tiles] for each of _FIELDS, longest streams first."""
     pieces = -(-height // TILE_ROWS)
     owner = np.repeat(np.arange(height.size), pieces)
     local = (np.arange(owner.size) - (np.cumsum(pieces) - pieces)[owner]) * TILE_ROWS
@@ -101,8 +105,8 @@ def _batches(fields: list[np.ndarray], group: int, head_dim: int) -> tuple[_Batc
                 most_rows, most_keys, useful = n, m, useful + rows[i] * keys[i]
                 continue
         if i > first:
-            part: Any = [torch.from_numpy(field[first:i].copy()) for field in fields]
-            batches.append(_Batch(*part, most_rows=most_rows, most_keys=most_keys))
+            tensors = {name: torch.from_numpy(field[first:i].copy()) for name, field in zip(_FIELDS, fields)}
+            batches.append(_Batch(**tensors, most_rows=most_rows, most_keys=most_keys))
         if i < len(rows):
             first, most_rows, most_keys, useful = i, rows[i], keys[i], rows[i] * keys[i]
     return tuple(batches)
