@@ -87,9 +87,11 @@ std::vector<PathStep> CriticalPath(const Timing& timing) {
     std::vector<PathStep> path;
     double until = events[last].end;
     for (int64_t i = static_cast<int64_t>(last); i >= 0; i = events[i].cause) {
-        // The step lasts until its successor could begin. A successor that began on this one's issue or on half a copy
-        // may have begun before this one did.
-        const double begin = std::min(events[i].start, until);
+        // The step lasts until its successor could begin. What a wait waited for is a step of its own, so of the wait
+        // only the latency of the signal remains. A successor that began on half a copy may have begun before this one.
+        double begin = events[i].start;
+        if (events[i].waited > 0 && events[i].cause >= 0) begin = std::max(begin, events[events[i].cause].end);
+        begin = std::min(begin, until);
         path.push_back({static_cast<size_t>(i), begin, until - begin});
         until = begin;
         if (path.size() > events.size()) throw std::logic_error("critical path: the binding edges form a circle");

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+KEY = "black line: critical path    pale tail: result not there yet    grey: waits for a flag    right: share busy"
 PIPE_ORDER = {"AIC": ("S", "MTE2", "MTE1", "M", "FIX"), "AIV": ("S", "MTE2", "V", "MTE3")}
 PIPE_COLOURS = {
     "S": "#8a8f98",
@@ -178,7 +179,7 @@ def plot_pipes(
     """Draws the pipes of one block, usually of one AIC and two AIVs, over time.
 
     A bar is an instruction that occupies its pipe, a pale tail the latency until its result is there, a grey bar a
-    wait for a flag, a black line below the bars the critical path. The share at the right is that of the window shown.
+    wait for a flag, a black line above the bars the critical path. The share at the right is that of the window shown.
 
     Args:
         trace: from `load_trace`.
@@ -219,6 +220,7 @@ def plot_pipes(
     axes.set_ylim(len(rows) - 0.45, -0.55)
     axes.set_xlim(left, right)
     axes.set_xlabel("microseconds from launch")
+    axes.text(1, -0.085, KEY, transform=axes.transAxes, ha="right", va="top", fontsize=7.5, color="#5d636b")
     axes.grid(axis="x", color="#e7e9ec", linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):

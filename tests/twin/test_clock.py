@@ -139,6 +139,13 @@ def test_trace_of_the_mix_kernel(twin_run: Callable[..., subprocess.CompletedPro
     assert [core.name for core in block] == ["AIC", "AIV0", "AIV1"]
     assert trace.complete and any(s.critical for core in block for spans in core.pipes.values() for s in spans)
     assert any(s.name == "mad" for s in block[0].pipes["M"])
+    # The critical path has no hole: from the first instruction to the end every moment lies in a step of it.
+    steps = sorted((s.start, s.done) for core in block for spans in core.pipes.values() for s in spans if s.critical)
+    reached = steps[0][0]
+    for start, end in steps:
+        assert start <= reached + 0.5, (start, reached)  # half a microsecond: issue by the scalar unit has no bar
+        reached = max(reached, end)
+    assert reached == pytest.approx(trace.microseconds, abs=0.01)
     # In one pipe, one instruction at a time.
     for core in block:
         for pipe, spans in core.pipes.items():

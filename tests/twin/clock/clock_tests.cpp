@@ -11,6 +11,7 @@
 #include "../../../cpu_twin/clock/cycle_model.h"
 #include "../../../cpu_twin/clock/report.h"
 #include "../../../cpu_twin/clock/shared_memory.h"
+#include "figure_kernels.h"
 #include "figures.h"
 
 namespace {
@@ -235,6 +236,62 @@ void CriticalPathWalksBack() {
     const std::string text = CriticalPathText(report, report.times[0]);
     if (text.find(kPredicted) != 0 || text.find("kernel.cpp:12 vadd on AIV V") == std::string::npos) Fail(text);
 }
+void CriticalPathLeavesAWaitItsLatency() {
+    using Cause = TimelineEvent::Cause;
+    Report report = SmallReport();
+    auto& events = report.times[0].timeline;
+    // V waits since 110 for the copy that ends at 200; the flag is seen at 208.
+    events = {Event(Op::copy_gm_to_ubuf, Pipe::MTE2, 100, 200, -1, Cause::Start), Event(Op::wait_flag, Pipe::V, 110, 208, 0, Cause::Flag),
+              Event(Op::vadd, Pipe::V, 208, 400, 1, Cause::Pipe)};
+    events[1].waited = 98;
+    const auto path = CriticalPath(report.times[0]);
+    if (path.size() != 3) Fail("expected copy, wait, add, got ", path.size(), " steps");
+    ExpectClose("copy", 100, path[0].cycles);
+    ExpectClose("wait", 8, path[1].cycles);
+    ExpectClose("add", 192, path[2].cycles);
+}
+
+// Two copies, an Exp that waits for the second, a barrier of all pipes and a copy out.
+void BarrierKernel(float* x, float* y) {
+    set_mask_norm();
+    set_vector_mask(0, ~0ull);
+    auto* a = reinterpret_cast<float*>(LocalBase(Mem::UB));
+    auto* b = a + 8192;
+    copy_gm_to_ubuf(a, x, 0, 1, 256, 0, 0);
+    copy_gm_to_ubuf(b, x + 8192, 0, 1, 1024, 0, 0);
+    set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+    wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+    vexp(b, b, 128, 1, 1, 8, 8);
+    set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    pipe_barrier(PIPE_ALL);
+    copy_ubuf_to_gm(y, b, 0, 1, 1024, 0, 0);
+}
+void CriticalPathThroughABarrier() {
+    std::vector<float> x(16384, 1.0f), y(8192);
+    Options options;
+    options.clocks = {std::make_shared<CycleModel>(Outlook::Expected)};
+    options.timeline = true;
+    const Report report = Launch(BarrierKernel, 1, KernelType::AivOnly, {{"x", x.data(), x.size() * 4}, {"y", y.data(), y.size() * 4}},
+                                 options, x.data(), y.data());
+    const Timing& timing = report.times.at(0);
+    std::vector<Op> ops;
+    double covered = 0;
+    for (const PathStep& step : CriticalPath(timing)) {
+        const Op op = timing.timeline[step.event].op;
+        if (op != Op::wait_flag && op != Op::pipe_barrier) ops.push_back(op);
+        covered += step.cycles;
+    }
+    const std::vector<Op> want = {Op::copy_gm_to_ubuf, Op::copy_gm_to_ubuf, Op::vexp, Op::copy_ubuf_to_gm};
+    if (ops != want) Fail("expected the path over both copies, vexp and the copy out, got ", ops.size(), " instructions");
+    // From the first copy to the end of the last one, without a hole.
+    double first = 1e30, last = 0;
+    for (const TimelineEvent& e : timing.timeline) {
+        first = std::min(first, e.start);
+        last = std::max(last, e.end);
+    }
+    ExpectClose("covered", last - first, covered, 1e-6);
+}
 void CriticalPathNeedsATimeline() {
     Timing timing;
     try {
@@ -306,6 +363,8 @@ std::vector<Test> AllTests() {
         {"scalar_cache", ScalarCacheHits},
         {"unaligned_pieces", UnalignedPiecesCostWholeLines},
         {"critical_path", CriticalPathWalksBack},
+        {"critical_path_of_a_wait", CriticalPathLeavesAWaitItsLatency},
+        {"critical_path_through_a_barrier", CriticalPathThroughABarrier},
         {"critical_path_needs_a_timeline", CriticalPathNeedsATimeline},
         {"trace", TraceSaysItIsPredicted},
     };
