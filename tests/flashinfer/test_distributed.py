@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-
 from ascend_sparse_attention import merge_state, merge_states, sparse_flash_attention
 
 WORLD = 2

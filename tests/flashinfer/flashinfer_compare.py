@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and the comparison with float64 that the tests of the FlashInfer-compatible API share."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def randn(*shape, seed=0, dtype=torch.float16, device="cpu"):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(device)
+
+
+def assert_matches(got, golden, lse_atol=2e-5, magnitude=None, p_error=0.0):
+    """(out, lse) against float64: one rounding of out's dtype plus what float32 sums add; LSE -inf alike.
+
+    Where the probabilities themselves carry a relative error `p_error`, it times `magnitude` (golden output of |v|) is
+    allowed on top.
+    """
+    (out, lse), (want, want_lse) = got, golden
+    assert out.shape == want.shape and lse.shape == want_lse.shape and lse.dtype == torch.float32
+    out, lse = out.cpu(), lse.cpu()
+    eps = torch.finfo(out.dtype).eps
+    allowed = eps * want.abs() + 4e-6 + eps / 64
+    if magnitude is not None:
+        allowed = allowed + p_error * magnitude
+    error = (out.double() - want).abs()
+    assert bool((error <= allowed).all()), f"off by {error.max()}, {(error - allowed).max()} more than allowed"
+    assert torch.equal(lse == -math.inf, want_lse == -math.inf)
+    torch.testing.assert_close(lse.double(), want_lse, rtol=1e-6, atol=lse_atol)
+    assert not out[want_lse == -math.inf].float().any(), "a row with nothing to attend to must be exactly 0"
