@@ -104,8 +104,9 @@ private:
 
 // A tensor of float, half or bfloat16 as bytes, read and written as float.
 enum class Element { FLOAT, HALF, BFLOAT16 };
-inline Element ElementNamed(const std::string& name)
+inline Element ReadElement(Arguments& arguments, const std::string& key, const std::string& fallback)
 {
+    const std::string name = arguments.Text(key, fallback);
     if (name == "float") {
         return Element::FLOAT;
     }
@@ -115,7 +116,7 @@ inline Element ElementNamed(const std::string& name)
     if (name == "bfloat16") {
         return Element::BFLOAT16;
     }
-    throw std::invalid_argument("expected float, half or bfloat16, got '" + name + "'");
+    throw std::invalid_argument(key + ": expected float, half or bfloat16, got '" + name + "'");
 }
 // Distance from 1 to the next number.
 inline double Spacing(Element element)

@@ -17,8 +17,8 @@ int main(int argc, char** argv)
         tiling.n = static_cast<uint32_t>(arguments.Number("n", 150, 1, 65535));
         tiling.k = static_cast<uint32_t>(arguments.Number("k", 300, 1, 65535));
         tiling.transposeB = static_cast<uint32_t>(arguments.Number("transpose", 0, 0, 1));
-        const Element in = ElementNamed(arguments.Text("in", "half"));
-        const Element out = ElementNamed(arguments.Text("out", "float"));
+        const Element in = ReadElement(arguments, "in", "half");
+        const Element out = ReadElement(arguments, "out", "float");
         if (in == Element::FLOAT) {
             throw std::invalid_argument("in: expected half or bfloat16, got 'float'");
         }

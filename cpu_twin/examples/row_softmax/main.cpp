@@ -20,7 +20,7 @@ int main(int argc, char** argv)
         if (tiling.tileRows % 8 != 0) {
             throw std::invalid_argument("tile: expected a multiple of 8");
         }
-        const Element type = ElementNamed(arguments.Text("type", "float"));
+        const Element type = ReadElement(arguments, "type", "float");
         tiling.type = static_cast<SoftmaxType>(type);
         const auto cores = static_cast<uint32_t>(arguments.Number("cores", 4, 1, cpu_twin::kMaxAiv));
         Random random(arguments.Number("seed", 1, 0, UINT64_MAX));

@@ -139,6 +139,7 @@ private:
         } else {
             Cast(out, values, RoundMode::CAST_RINT, count * pitch_);
         }
+        PipeBarrier<PIPE_V>();    // the next tile writes values
         outQueue_.EnQue(out);
     }
 

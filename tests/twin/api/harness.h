@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -94,7 +95,19 @@ template <typename T> LocalTensor<T> Ub(uint32_t address, uint32_t count)
 {
     return LocalTensor<T>(TPosition::VECCALC, address, count);
 }
-template <typename T> GlobalTensor<T> Global(const std::vector<T>& data)
+// Device memory begins at multiples of 32 bytes; plain vectors need not.
+template <typename T> struct AlignedAllocator {
+    using value_type = T;
+    AlignedAllocator() = default;
+    template <typename U> AlignedAllocator(const AlignedAllocator<U>&) {}
+    T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{512})); }
+    void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t{512}); }
+    template <typename U> bool operator==(const AlignedAllocator<U>&) const { return true; }
+    template <typename U> bool operator!=(const AlignedAllocator<U>&) const { return false; }
+};
+template <typename T> using Aligned = std::vector<T, AlignedAllocator<T>>;
+
+template <typename T, typename A> GlobalTensor<T> Global(const std::vector<T, A>& data)
 {
     GlobalTensor<T> tensor;
     tensor.SetGlobalBuffer(const_cast<T*>(data.data()), data.size());

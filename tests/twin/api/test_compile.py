@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API layer must not let through the compiler: calls that are not modelled, types the hardware lacks.
 
-Each case is the body of a kernel. The control cases beside them compile, so that a broken include cannot pass for a refusal.
+Each case is the body of a kernel. The control cases beside them compile, so that a broken include cannot pass for a
+refusal.
 """
 
 from __future__ import annotations
