@@ -14,8 +14,8 @@ import torch
 COARSEN_BELOW_ROWS = 64
 
 #: What a gather of single rows of K and V reaches, and what a dense product with a bit a pair reaches.
-L2_GATHER_BYTES_PER_S = 4.5e12
-BITMASK_FLOP_PER_S = 350e12
+L2_GATHER_BYTES_PER_S = 7.5e12
+BITMASK_FLOP_PER_S = 450e12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,6 @@ def block_config(
     dtype: torch.dtype,
     masked: bool,
     rope: bool,
-    variable: bool = False,
 ) -> BlockConfig:
     """The configuration for block rows of `rows` stacked rows (tokens times group) and blocks of `block_cols` keys."""
     wide = max(head_dim_qk, head_dim_vo)
@@ -95,37 +94,55 @@ def block_config(
         block_n = 32 if wide > 256 or dtype == torch.float32 else 64
         return BlockConfig(block_m, block_n, 4, 2)
     if rows <= 16:
-        return BlockConfig(16, 64, 4, 3)  # a gather: bound by L2 reads, not by the matrix unit
+        return BlockConfig(16, 32, 1, 3)  # a gather, bound by L2 reads: many small programs keep most rows in flight
     if rows <= 64:
+        # Two programs an SM: one consumer alone leaves the matrix unit idle in its softmax.
         return BlockConfig(64, 64, 4, 3, ring=2, consumer_regs=200, programs_per_sm=2)
-    if masked:
-        return BlockConfig(128, 64, 8, 3, ring=4)  # two mask words a row and step
-    if block_cols % 128 == 0 or variable or block_cols % 64 != 0:
+    if bulk_copies(block_cols, 128) or masked:
         return BlockConfig(128, 128, 8, 2, ring=2)
+    # Row copies: 64 keys a step spread their issue better over the producer's 128 threads (454 against 367 TFLOP/s).
     return BlockConfig(128, 64, 4, 3, ring=4)
 
 
+def bulk_copies(block_cols: int, block_n: int) -> bool:
+    """Whether steps of block_n keys are whole ranges or a few whole blocks, so that the bulk copy engine can fill them.
+
+    Eight rows are the unit of its shared-memory pattern.
+    """
+    return block_cols % block_n == 0 or (block_cols >= 8 and block_n % block_cols == 0)
+
+
+def variable_config(
+    *, rows: int, cols: int, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, rope: bool
+) -> BlockConfig:
+    """The configuration of variable blocks of `rows` stacked rows and `cols` keys in the mean."""
+    plain = block_config(
+        rows=rows, block_cols=1, head_dim_qk=head_dim_qk, head_dim_vo=head_dim_vo, dtype=dtype, masked=False, rope=rope
+    )
+    if plain.block_m == 128 and cols >= 96:
+        return BlockConfig(128, 128, 8, 2, ring=2)  # long runs: fewer, larger steps (488 against 460 TFLOP/s)
+    return plain
+
+
 def bitmask_config(*, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype) -> BlockConfig:
-    """The configuration of joined block rows with a bit a pair. Steps of 64 keys: two mask words a row."""
+    """The configuration of joined block rows with a bit a pair."""
     if max(head_dim_qk, head_dim_vo) > 128 or dtype.itemsize != 2:
         return BlockConfig(64, 32 if dtype == torch.float32 else 64, 4, 2)
-    return BlockConfig(128, 64, 8, 3, ring=4)
+    return BlockConfig(128, 128, 8, 2, ring=2)
 
 
-def prefill_config(
-    *, qo_len: int, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, masked: bool, rope: bool
-) -> BlockConfig:
+def prefill_config(*, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, rope: bool) -> BlockConfig:
     """The configuration of single prefill."""
     wide = max(head_dim_qk, head_dim_vo)
     if rope or wide > 256 or dtype.itemsize != 2:
         return BlockConfig(64, 32 if wide > 256 or dtype == torch.float32 else 64, 4, 2)
     if wide > 128:
         return BlockConfig(128, 64, 8, 2)
-    return BlockConfig(128, 64 if masked else 128, 8, 2, ring=4 if masked else 2)
+    return BlockConfig(128, 128, 8, 2, ring=2)
 
 
-def sparse_config(*, G: int, Dk: int, Dv: int, dtype: torch.dtype, aliased: bool) -> SparseConfig:
-    """The configuration of sparse_flash_attention for G heads a kv head."""
+def sparse_config(*, rows: int, G: int, Dk: int, Dv: int, dtype: torch.dtype, aliased: bool) -> SparseConfig:
+    """The configuration of sparse_flash_attention for `rows` (b, s1, n2) rows of G heads a kv head."""
     block_h = min(64, max(16, _next_pow2(G)))
     if dtype == torch.float32:
         return SparseConfig(min(block_h, 16), 16 if Dk > 128 else 32, 4, 2)
@@ -134,7 +151,12 @@ def sparse_config(*, G: int, Dk: int, Dv: int, dtype: torch.dtype, aliased: bool
         if aliased:
             return SparseConfig(block_h, 64, 8 if block_h == 64 else 4, 2, hopper=G >= 32)
         return SparseConfig(block_h, 32, 8 if block_h == 64 else 4, 2)
-    return SparseConfig(block_h, 64, 4, 3)
+    if block_h > 16:
+        return SparseConfig(block_h, 64, 4, 3)
+    # Small groups: a gather, bound by rows in flight. Many rows: programs of one warp; few: longer steps of four.
+    if rows >= 4096 and Dk <= 128:
+        return SparseConfig(16, 64, 1, 2)
+    return SparseConfig(16, 128, 4, 2)
 
 
 def sparse_splits(*, tiles: int, steps: int, num_sms: int, most: int) -> int:

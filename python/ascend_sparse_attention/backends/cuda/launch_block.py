@@ -11,6 +11,7 @@ import torch
 
 from . import configs, plans
 from .configs import BlockConfig
+from .launcher import Launcher
 from .plans import BlockPlan
 
 LOG2E = 1.4426950408889634
@@ -127,18 +128,17 @@ def _launch_hopper(
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    from .kernels.hopper_block import hopper_block_kernel
-
     config = call.config
     k_desc, v_desc = k, v
     if call.keys in (plans.RANGE, plans.DENSE):
         layout = gl.NVMMASharedLayout(128, 16, 3)
+        rows = config.block_n if call.keys == plans.DENSE else min(config.block_n, call.block_cols)
         k_desc, v_desc = (
-            TensorDescriptor.from_tensor(x.transpose(0, 1), [1, config.block_n, x.shape[2]], layout) for x in (k, v)
+            TensorDescriptor.from_tensor(x.transpose(0, 1), [1, rows, x.shape[2]], layout) for x in (k, v)
         )
     items = call.items(q, k)
     dummy = out  # a pointer that the kernel never reads in this mode
-    hopper_block_kernel[(min(items, num_sms(q.device) * config.programs_per_sm),)](
+    args = (
         q,
         k,
         v,
@@ -158,26 +158,51 @@ def _launch_hopper(
         call.mask_stride,
         call.window_left,
         call.sm_scale * LOG2E,
-        G=q.shape[1] // k.shape[1],
-        HEADS=call.heads,
-        SHARED=call.shared,
-        GROUPS=config.block_m // 64,
-        BN=config.block_n,
-        STAGES=config.ring,
-        DQ=q.shape[2],
-        DV=v.shape[2],
-        KEYS=call.keys,
-        C=call.block_cols,
-        SEGMENTS=call.segments,
-        CAUSAL=call.causal,
-        WINDOW=call.window_left >= 0,
-        MASK=call.mask,
-        HAS_LSE=lse is not None,
-        CONSUMER_REGS=config.consumer_regs,
-        PRODUCER_REGS=config.producer_regs,
-        num_warps=4,
-        maxnreg=(config.consumer_regs * (config.block_m // 64) + config.producer_regs) // (config.block_m // 64 + 1),
     )
+    constants = {
+        "G": q.shape[1] // k.shape[1],
+        "HEADS": call.heads,
+        "SHARED": call.shared,
+        "GROUPS": config.block_m // 64,
+        "BN": config.block_n,
+        "STAGES": config.ring,
+        "DQ": q.shape[2],
+        "DV": v.shape[2],
+        "KEYS": call.keys,
+        "C": call.block_cols,
+        "SEGMENTS": call.segments,
+        "CAUSAL": call.causal,
+        "WINDOW": call.window_left >= 0,
+        "MASK": call.mask,
+        "HAS_LSE": lse is not None,
+        "CONSUMER_REGS": config.consumer_regs,
+        "PRODUCER_REGS": config.producer_regs,
+    }
+    groups = config.block_m // 64
+    registers = (config.consumer_regs * groups + config.producer_regs) // (groups + 1)
+    programs = min(items, num_sms(q.device) * config.programs_per_sm)
+    _hopper_launcher()(programs, args, constants, {"num_warps": 4, "maxnreg": registers}, q.device)
+
+
+@functools.cache
+def _hopper_launcher() -> Launcher:
+    from .kernels.hopper_block import hopper_block_kernel
+
+    return Launcher(hopper_block_kernel)
+
+
+@functools.cache
+def _portable_launcher() -> Launcher:
+    from .kernels.block import block_attention_kernel
+
+    return Launcher(block_attention_kernel)
+
+
+@functools.cache
+def _mask_launcher() -> Launcher:
+    from .kernels.mask import mask_words_kernel
+
+    return Launcher(mask_words_kernel)
 
 
 def _strides(
@@ -199,8 +224,6 @@ def _launch_portable(
 ) -> None:
     import triton.language as tl
 
-    from .kernels.block import block_attention_kernel
-
     head_dim_qk, head_dim_vo = q.shape[2], v.shape[2]
     rope = call.pos_encoding == "ROPE_LLAMA"
     if rope and head_dim_qk % 2:
@@ -210,7 +233,7 @@ def _launch_portable(
     va, va_w, vb, vb_w = split_width(head_dim_vo)
     dot = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}.get(q.dtype, tl.float16)
     dummy = out  # a pointer that the kernel never reads in this mode
-    block_attention_kernel[(call.items(q, k),)](
+    args = (
         q,
         k,
         v,
@@ -235,36 +258,38 @@ def _launch_portable(
         call.logits_soft_cap,
         math.log2(call.rope_theta),
         1.0 / call.rope_scale,
-        G=q.shape[1] // k.shape[1],
-        HEADS=call.heads,
-        SHARED=call.shared,
-        QA=qa,
-        QA_W=qa_w,
-        QB=qb,
-        QB_W=qb_w,
-        VA=va,
-        VA_W=va_w,
-        VB=vb,
-        VB_W=vb_w,
-        BM=config.block_m,
-        BN=config.block_n,
-        KEYS=call.keys,
-        C=call.block_cols,
-        SEGMENTS=call.segments,
-        CAUSAL=call.causal,
-        WINDOW=call.window_left >= 0,
-        MASK=call.mask,
-        CAP=call.logits_soft_cap > 0,
-        ALIBI=call.pos_encoding == "ALIBI",
-        ROPE=rope,
-        SCALED=call.scaled,
-        HAS_LSE=lse is not None,
-        DOT=dot,
-        PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
-        REDO=redo,
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
     )
+    constants = {
+        "G": q.shape[1] // k.shape[1],
+        "HEADS": call.heads,
+        "SHARED": call.shared,
+        "QA": qa,
+        "QA_W": qa_w,
+        "QB": qb,
+        "QB_W": qb_w,
+        "VA": va,
+        "VA_W": va_w,
+        "VB": vb,
+        "VB_W": vb_w,
+        "BM": config.block_m,
+        "BN": config.block_n,
+        "KEYS": call.keys,
+        "C": call.block_cols,
+        "SEGMENTS": call.segments,
+        "CAUSAL": call.causal,
+        "WINDOW": call.window_left >= 0,
+        "MASK": call.mask,
+        "CAP": call.logits_soft_cap > 0,
+        "ALIBI": call.pos_encoding == "ALIBI",
+        "ROPE": rope,
+        "SCALED": call.scaled,
+        "HAS_LSE": lse is not None,
+        "DOT": dot,
+        "PRECISION": "ieee" if q.dtype == torch.float32 else "tf32",
+        "REDO": redo,
+    }
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    _portable_launcher()(call.items(q, k), args, constants, options, q.device)
 
 
 def run_block_sparse(
@@ -317,14 +342,12 @@ def mask_to_words(
     custom_mask: torch.Tensor | None, packed: torch.Tensor | None, qo_len: int, kv_len: int
 ) -> torch.Tensor:
     """Word-aligned mask bits of single prefill. One small kernel; no synchronisation."""
-    from .kernels.mask import mask_words_kernel
-
     source = packed if packed is not None else custom_mask
     assert source is not None
-    # Whole 64-key steps: the kernel reads two words a step.
+    # Rows of whole 64 keys, and four words more: a step of 128 keys may read past the last row's end.
     row_words = -(-kv_len // 64) * 2
     total = qo_len * row_words
-    words = torch.empty(max(total, 1), dtype=torch.int32, device=source.device)
+    words = torch.empty(total + 4, dtype=torch.int32, device=source.device)
     if total:
         block = 256
         stride = 0
@@ -333,8 +356,12 @@ def mask_to_words(
             if custom_mask.stride(1) != 1:
                 custom_mask = custom_mask.contiguous()
             source, stride = custom_mask.view(torch.uint8), custom_mask.stride(0)
-        mask_words_kernel[(-(-total // block),)](
-            source, words, stride, kv_len, row_words, total, PACKED=packed is not None, BLOCK=block
+        _mask_launcher()(
+            -(-total // block),
+            (source, words, stride, kv_len, row_words, total),
+            {"PACKED": packed is not None, "BLOCK": block},
+            {"num_warps": 4},
+            words.device,
         )
     return words
 
@@ -369,11 +396,9 @@ def run_prefill(
         causal = False
         mask_words = mask_to_words(custom_mask, packed_custom_mask, qo_len, kv_len)
     config = config or configs.prefill_config(
-        qo_len=qo_len,
         head_dim_qk=q.shape[2],
         head_dim_vo=v.shape[2],
         dtype=q.dtype,
-        masked=masked,
         rope=pos_encoding == "ROPE_LLAMA",
     )
     heads = 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -11,6 +12,7 @@ from ...layout import as_bnsd, same_prefix
 from . import configs
 from .configs import MLA_BLOCK_H, MLA_BLOCK_N, SparseConfig
 from .launch_block import LOG2E, aligned, is_hopper, num_sms, split_width
+from .launcher import Launcher
 
 
 def run_sparse_flash_attention(
@@ -38,7 +40,11 @@ def run_sparse_flash_attention(
     G = N1 // N2
     l = None if lse is None else as_bnsd(lse, layout)
     aliased = same_prefix(value, key)
-    config = configs.sparse_config(G=G, Dk=Dk, Dv=Dv, dtype=q.dtype, aliased=aliased) if config is None else config
+    config = (
+        configs.sparse_config(rows=B * N2 * S1, G=G, Dk=Dk, Dv=Dv, dtype=q.dtype, aliased=aliased)
+        if config is None
+        else config
+    )
     hopper = config.hopper and _mla_serves(q, k, Dv, aliased)
     step = 2 * MLA_BLOCK_N if hopper else config.block_n
     chunks = -(-G // (MLA_BLOCK_H if hopper else config.block_h))
@@ -59,15 +65,15 @@ def run_sparse_flash_attention(
         part_lse = torch.empty(B, S1, N1, splits, dtype=torch.float32, device=q.device)
         out_strides, lse_strides = part_out.stride()[:4], part_lse.stride()
     sizes = (S1, S2, N2, topK, splits, steps_a_split)
-    grid = (B * N2 * S1 * chunks * splits,)
+    programs = B * N2 * S1 * chunks * splits
     if hopper:
         _launch_mla(
-            q, k, idx, part_out, part_lse, grid, out_strides, lse_strides, sizes, scale, is_causal, has_lse, config
+            q, k, idx, part_out, part_lse, programs, out_strides, lse_strides, sizes, scale, is_causal, has_lse, config
         )
     else:
         _launch_gather(
-            q, k, v, idx, part_out, part_lse, grid, out_strides, lse_strides, sizes, scale, is_causal, has_lse, aliased,
-            config,
+            q, k, v, idx, part_out, part_lse, programs, out_strides, lse_strides, sizes, scale, is_causal, has_lse,
+            aliased, config,
         )  # fmt: skip
     if splits > 1:
         _launch_combine(part_out, part_lse, o, l)
@@ -97,7 +103,7 @@ def _launch_mla(
     idx: torch.Tensor,
     out: torch.Tensor,
     lse: torch.Tensor,
-    grid: tuple[int],
+    programs: int,
     out_strides: tuple[int, ...],
     lse_strides: tuple[int, ...],
     sizes: tuple[int, ...],
@@ -106,9 +112,7 @@ def _launch_mla(
     has_lse: bool,
     config: SparseConfig,
 ) -> None:
-    from .kernels.hopper_mla import mla_kernel
-
-    mla_kernel[grid](
+    args = (
         q,
         k,
         idx,
@@ -121,15 +125,28 @@ def _launch_mla(
         *lse_strides,
         *sizes,
         scale * LOG2E,
-        G=q.shape[1] // k.shape[1],
-        EXTRA=q.shape[3] - 512,
-        CAUSAL=is_causal,
-        HAS_LSE=has_lse,
-        CONSUMER_REGS=config.consumer_regs,
-        PRODUCER_REGS=config.producer_regs,
-        num_warps=4,
-        maxnreg=(2 * config.consumer_regs + config.producer_regs) // 3,
     )
+    constants = {
+        "G": q.shape[1] // k.shape[1],
+        "EXTRA": q.shape[3] - 512,
+        "CAUSAL": is_causal,
+        "HAS_LSE": has_lse,
+        "CONSUMER_REGS": config.consumer_regs,
+        "PRODUCER_REGS": config.producer_regs,
+    }
+    registers = (2 * config.consumer_regs + config.producer_regs) // 3
+    _launcher("mla")(programs, args, constants, {"num_warps": 4, "maxnreg": registers}, q.device)
+
+
+@functools.cache
+def _launcher(which: str) -> Launcher:
+    if which == "mla":
+        from .kernels.hopper_mla import mla_kernel
+
+        return Launcher(mla_kernel)
+    from .kernels import sparse
+
+    return Launcher(sparse.combine_kernel if which == "combine" else sparse.sparse_attention_kernel)
 
 
 def _launch_gather(
@@ -139,7 +156,7 @@ def _launch_gather(
     idx: torch.Tensor,
     out: torch.Tensor,
     lse: torch.Tensor,
-    grid: tuple[int],
+    programs: int,
     out_strides: tuple[int, ...],
     lse_strides: tuple[int, ...],
     sizes: tuple[int, ...],
@@ -151,8 +168,6 @@ def _launch_gather(
 ) -> None:
     import triton.language as tl
 
-    from .kernels.sparse import sparse_attention_kernel
-
     Dk, Dv = q.shape[3], v.shape[3]
     qa, qa_w, qb, qb_w = split_width(Dk)
     va, va_w, vb, vb_w = split_width(Dv)
@@ -160,7 +175,7 @@ def _launch_gather(
         qa, qa_w, qb = va, va_w, Dk - va  # cut K where V ends, so that one read serves both
         qb_w = max(16, 1 << (qb - 1).bit_length())
     dot = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}[q.dtype]
-    sparse_attention_kernel[grid](
+    args = (
         q,
         k,
         v,
@@ -176,33 +191,34 @@ def _launch_gather(
         *sizes,
         abs(scale) * LOG2E,
         math.copysign(1.0, scale),
-        G=q.shape[1] // k.shape[1],
-        BH=config.block_h,
-        BN=config.block_n,
-        QA=qa,
-        QA_W=qa_w,
-        QB=qb,
-        QB_W=qb_w,
-        VA=va,
-        VA_W=va_w,
-        VB=vb,
-        VB_W=vb_w,
-        ALIASED=aliased and (va, vb) in ((qa, 0), (qa, qb)),
-        CAUSAL=is_causal,
-        HAS_LSE=has_lse,
-        DOT=dot,
-        PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
     )
+    constants = {
+        "G": q.shape[1] // k.shape[1],
+        "BH": config.block_h,
+        "BN": config.block_n,
+        "QA": qa,
+        "QA_W": qa_w,
+        "QB": qb,
+        "QB_W": qb_w,
+        "VA": va,
+        "VA_W": va_w,
+        "VB": vb,
+        "VB_W": vb_w,
+        "ALIASED": aliased and (va, vb) in ((qa, 0), (qa, qb)),
+        "CAUSAL": is_causal,
+        "HAS_LSE": has_lse,
+        "DOT": dot,
+        "PRECISION": "ieee" if q.dtype == torch.float32 else "tf32",
+    }
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    _launcher("gather")(programs, args, constants, options, q.device)
 
 
 def _launch_combine(part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Tensor, l: torch.Tensor | None) -> None:
-    from .kernels.sparse import combine_kernel
-
     B, S1, N1, splits, Dv = part_out.shape
     block = min(configs.COMBINE_BLOCK, max(16, 1 << (Dv - 1).bit_length()))
-    combine_kernel[(B * S1 * N1, -(-Dv // block))](
+    column_blocks = -(-Dv // block)
+    args = (
         part_out,
         part_lse,
         o,
@@ -212,9 +228,6 @@ def _launch_combine(part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Ten
         S1,
         N1,
         splits,
-        DV=Dv,
-        BLOCK=block,
-        SPLITS=1 << (splits - 1).bit_length(),
-        HAS_LSE=l is not None,
-        num_warps=4,
     )
+    constants = {"DV": Dv, "BLOCK": block, "SPLITS": 1 << (splits - 1).bit_length(), "HAS_LSE": l is not None}
+    _launcher("combine")(B * S1 * N1 * column_blocks, args, constants, {"num_warps": 4}, o.device)

@@ -11,7 +11,7 @@ Every structure becomes two things:
 How a step finds its keys is the plan's `keys` mode:
 
 ========  =================================================================================================
-RANGE     one block index a step: block size C is a multiple of block_n (or the stream is dense)
+RANGE     block_n is a multiple of block size C >= 8 or divides it: a step is one range or a few whole blocks
 PACKED    a block index a key: key n of the stream is indices[n // C] * C + n % C, any C, 1 included
 RUNS      a table row a step: up to `segments` runs of consecutive keys (variable blocks, adjacent ones merged)
 ========  =================================================================================================
@@ -32,6 +32,7 @@ import torch
 
 from . import configs
 from .configs import BlockConfig
+from .launcher import Launcher
 
 #: int32 fields of one query tile. kv_head is -1 where all kv heads share the structure (then a grid dimension has it).
 TILE_FIELDS = ("token", "rows", "kv_head", "stream", "kv_len", "local_row", "qo_len", "mask_word")
@@ -109,11 +110,13 @@ def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _heads_per_tile(rows: int, group: int, block_m: int) -> int:
-    """How many of the group's heads a tile stacks: no more than fit beside the rows of one block row."""
-    if rows >= block_m:
-        return 1
-    return max(1, min(group, block_m // max(rows, 1)))
+def _heads_per_tile(row_count: np.ndarray, group: int, block_m: int) -> int:
+    """How many of the group's heads a tile stacks: as many as leave the fewest tiles, the fewest heads among equals."""
+
+    def tiles(heads: int) -> int:
+        return int((-(-row_count // (block_m // heads))).sum()) * _ceil_div(group, heads)
+
+    return min(range(1, min(group, block_m) + 1), key=lambda heads: (tiles(heads), heads))
 
 
 def _query_tiles(
@@ -141,6 +144,13 @@ def _query_tiles(
     fields[:, 7] = mask_word[owner]
     order = np.lexsort((-fields[:, 4], fields[:, 2]))
     return torch.from_numpy(np.ascontiguousarray(fields[order]))
+
+
+@functools.cache
+def _launcher(kernel: str) -> Launcher:
+    from .kernels import runs
+
+    return Launcher(getattr(runs, kernel))
 
 
 def work_items(num_tiles: int, group: int, heads: int, num_kv_heads: int, shared: bool) -> int:
@@ -183,7 +193,8 @@ def _unpack_segments(packed: torch.Tensor, row_bits: np.ndarray, rows: int) -> t
     total_words = int((row_words * rows).sum())
     if total_words >= 2**31:
         raise ValueError(f"mask: expected fewer than 2**31 words of 32 bits, got {total_words}")
-    out = torch.zeros(max(total_words, 1), dtype=torch.int32, device=packed.device)
+    # Four words more: a step of 128 keys may read past the last row's end.
+    out = torch.zeros(total_words + 4, dtype=torch.int32, device=packed.device)
     device = packed.device
     words = torch.from_numpy(row_words * rows).to(device)
     chunk = 1 << 20
@@ -282,7 +293,7 @@ def plan_bsr(
         masked=packed_mask is not None,
         rope=pos_encoding == "ROPE_LLAMA",
     )
-    heads = _heads_per_tile(R, group, config.block_m)
+    heads = _heads_per_tile(row_count, group, config.block_m)
     tiles = _query_tiles(
         row_start,
         row_count,
@@ -296,7 +307,7 @@ def plan_bsr(
         tiles=_to_device(tiles, device),
         stream=indices.to(device=device, dtype=torch.int32),
         mask_words=mask_words,
-        keys=RANGE if C % config.block_n == 0 else PACKED,
+        keys=RANGE if configs.bulk_copies(C, config.block_n) else PACKED,
         block_cols=C,
         mask=MASK_LOCAL if packed_mask is not None else MASK_NONE,
         mask_stride=0,
@@ -431,88 +442,56 @@ def plan_variable(
     """
     group = num_qo_heads // num_kv_heads
     rows = block_row_sz.to("cpu", torch.int64).numpy()
-    cols = block_col_sz.to(device=device, dtype=torch.int64)
-    mask = block_mask_map.to(device=device, dtype=torch.bool)
-    heads_kv, block_rows, _ = mask.shape
-    tokens, num_keys = int(rows[0].sum()), int(cols[0].sum())
+    col_end = np.cumsum(block_col_sz.to("cpu", torch.int64).numpy(), axis=1)
+    heads_kv, block_rows, block_cols = block_mask_map.shape
+    num_keys = int(col_end[0, -1]) if block_cols else 0
     row_start = np.cumsum(rows, axis=1) - rows
-
-    # Selected, non-empty column blocks in row-major order; `work` numbers the (kv head, block row) pairs.
-    selected = (mask & (cols > 0).unsqueeze(1)).nonzero()
-    work = selected[:, 0] * block_rows + selected[:, 1]
-    end_of = cols.cumsum(1)
-    size = cols[selected[:, 0], selected[:, 2]]
-    end = end_of[selected[:, 0], selected[:, 2]]
-    start = end - size
-    kv_len = torch.zeros(heads_kv * block_rows, dtype=torch.int64, device=device).index_add_(0, work, size)
-
-    # Merge neighbours: a run starts where the work changes or a gap lies between.
-    opens = torch.ones_like(work, dtype=torch.bool)
-    opens[1:] = (work[1:] != work[:-1]) | (start[1:] != end[:-1])
-    run_start = start[opens]
-    before = size.cumsum(0) - size  # keys before this block, over all works
-    run_before = before[opens]
-
-    mean_rows = max(1, tokens // max(block_rows, 1))
-    total_keys = int(kv_len.sum())
-    runs = run_start.numel()
-    mean_run = total_keys // max(runs, 1)
-    config = config or configs.block_config(
-        rows=mean_rows * group,
-        block_cols=max(mean_run, 1),
+    works = heads_kv * block_rows
+    config = config or configs.variable_config(
+        rows=max(1, int(rows[0].sum()) // max(block_rows, 1)) * group,
+        cols=num_keys // max(block_cols, 1),
         head_dim_qk=head_dim_qk,
         head_dim_vo=head_dim_vo,
         dtype=q_dtype,
-        masked=False,
         rope=pos_encoding == "ROPE_LLAMA",
-        variable=True,
     )
     block_n = config.block_n
 
-    work_before = kv_len.cumsum(0) - kv_len
-    steps_of = (kv_len + block_n - 1) // block_n
-    steps_before = steps_of.cumsum(0) - steps_of
-    total_steps = int(steps_of.sum())
-    segments, stream = 1, torch.zeros(1, 2, dtype=torch.int32, device=device)
-    keys = RUNS
-    if total_steps:
-        owner = torch.repeat_interleave(
-            torch.arange(steps_of.numel(), device=device), steps_of, output_size=total_steps
-        )
-        step_key = work_before[owner] + (torch.arange(total_steps, device=device) - steps_before[owner]) * block_n
-        step_end = torch.minimum(step_key + block_n, work_before[owner] + kv_len[owner])
-        first = torch.searchsorted(run_before, step_key, right=True) - 1
-        last = torch.searchsorted(run_before, step_end, right=False) - 1
-        widest = int((last - first).max()) + 1
-        if widest <= MAX_SEGMENTS:
-            segments = 1 << (widest - 1).bit_length()
-            run = first.unsqueeze(1) + torch.arange(segments, device=device)
-            live = run <= last.unsqueeze(1)
-            run = torch.where(live, run, 0)
-            lane = run_before[run] - step_key.unsqueeze(1)
-            table = torch.stack([torch.where(live, lane, block_n), run_start[run] - lane], dim=2)
-            stream = table.reshape(total_steps, 2 * segments).to(torch.int32)
-            stream_begin = steps_before
-        else:  # tiny blocks: a list of keys is no longer than the table would be
-            keys = PACKED
-            run_len = torch.diff(run_before, append=torch.tensor([total_keys], device=device))
-            of = torch.repeat_interleave(torch.arange(runs, device=device), run_len, output_size=total_keys)
-            stream = (run_start[of] + torch.arange(total_keys, device=device) - run_before[of]).to(torch.int32)
-            stream_begin = work_before
-    else:
-        stream_begin = steps_before
-    if stream.numel() >= 2**31:
-        raise ValueError(f"block_mask_map: expected tables below 2**31 entries, got {stream.numel()}")
+    block_map = block_mask_map.to(device=device, dtype=torch.bool).contiguous().view(torch.uint8)
+    ends = _to_device(torch.from_numpy(col_end.astype(np.int32)), device)
+    run_start = torch.empty(works, block_cols, dtype=torch.int32, device=device)
+    run_before = torch.empty_like(run_start)
+    summary = torch.empty(3, works, dtype=torch.int32, device=device)
+    search = {"ROUNDS": block_cols.bit_length(), "BLOCK": 128}
+    if works:
+        args = (block_map, ends, run_start, run_before, summary, block_rows, block_cols)
+        _launcher("find_runs_kernel")(works, args, {"BN": block_n, **search}, {"num_warps": 4}, device)
+    kv_len, _, widest = summary.cpu().to(torch.int64).numpy()
+    steps = -(-kv_len // block_n)
+    most = int(widest.max(initial=0))
+    if most <= MAX_SEGMENTS:
+        keys, segments = RUNS, 1 << max(most - 1, 0).bit_length()
+        stream_begin, entries = np.cumsum(steps) - steps, int(steps.sum()) * 2 * segments
+    else:  # tiny blocks: a list of keys is no longer than the table would be
+        keys, segments = PACKED, 0
+        stream_begin, entries = np.cumsum(kv_len) - kv_len, int(kv_len.sum())
+    if entries >= 2**31:
+        raise ValueError(f"block_mask_map: expected tables below 2**31 entries, got {entries}")
+    stream = torch.empty(max(entries, 1), dtype=torch.int32, device=device)
+    begin = _to_device(torch.from_numpy(stream_begin.astype(np.int32)), device)
+    if entries:
+        table = (run_start, run_before, summary, begin, stream, block_cols)
+        constants = {"BN": block_n, "SEGMENTS": segments, **search}
+        _launcher("step_table_kernel")(works, table, constants, {"num_warps": 4}, device)
 
-    heads = _heads_per_tile(mean_rows, group, config.block_m)
-    host_len, host_begin = torch.stack([kv_len, stream_begin]).cpu().numpy()
     flat_rows = rows.reshape(-1)
+    heads = _heads_per_tile(flat_rows, group, config.block_m)
     tiles = _query_tiles(
         row_start.reshape(-1),
         flat_rows,
         np.repeat(np.arange(heads_kv), block_rows),
-        host_begin,
-        host_len,
+        stream_begin,
+        kv_len,
         np.zeros_like(flat_rows),
         config.block_m // heads,
     )
@@ -520,7 +499,7 @@ def plan_variable(
         tiles=_to_device(tiles, device),
         stream=stream,
         mask_words=None,
-        tokens=tokens,
+        tokens=int(rows[0].sum()),
         num_keys=num_keys,
         num_qo_heads=num_qo_heads,
         num_kv_heads=num_kv_heads,
@@ -528,14 +507,14 @@ def plan_variable(
         head_dim_vo=head_dim_vo,
         keys=keys,
         block_cols=1,
-        segments=segments,
+        segments=max(segments, 1),
         mask=MASK_NONE,
         mask_stride=0,
         heads_per_tile=heads,
         causal=causal,
         pos_encoding=pos_encoding,
         config=config,
-        kept_pairs=int((host_len * flat_rows).sum()) * group,
+        kept_pairs=int((kv_len * flat_rows).sum()) * group,
         shared_structure=False,
         slopes=alibi_slopes(num_qo_heads, device) if pos_encoding == "ALIBI" else None,
         flags=_flags(work_items(len(tiles), group, heads, num_kv_heads, False), causal, device),

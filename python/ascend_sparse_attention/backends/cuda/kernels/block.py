@@ -35,11 +35,11 @@ def step_keys(stream, begin, t, kv_len, KEYS: tl.constexpr, C: tl.constexpr, SEG
     local = t * BN + n
     if KEYS == DENSE:
         key = local
-    elif KEYS == RANGE:
+    elif KEYS == RANGE and C >= BN:
         first = t * BN
         block = tl.load(stream + begin + first // C)
         key = block * C + first % C + n
-    elif KEYS == PACKED:
+    elif KEYS != RUNS:
         block = tl.load(stream + begin + local // C, mask=local < kv_len, other=0)
         key = block * C + local % C
     else:

@@ -125,6 +125,32 @@ def _copy_rows(dst, base, row, live, stride, WIDTH: gl.constexpr, layout: gl.con
 
 
 @gluon.jit
+def _step_blocks(stream, begin, t, kv_len, KEYS: gl.constexpr, C: gl.constexpr, BN: gl.constexpr):
+    """First keys of the ranges of step t, a tuple: one range, or the BN // C blocks of the step."""
+    if KEYS == DENSE:
+        keys = (t * BN,)
+    elif C >= BN:
+        keys = (gl.load(stream + begin + t * BN // C, mask=t * BN < kv_len, other=0) * C + t * BN % C,)
+    else:
+        keys = ()
+        for j in gl.static_range(BN // C):
+            # Past the stream's end: a block beyond all keys, which the copy engine fills with zeros.
+            block = gl.load(stream + begin + t * (BN // C) + j, mask=t * BN + j * C < kv_len, other=0x7FFFFFFF // C)
+            keys = keys + (block * C,)  # noqa: RUF005 (no unpacking in device code)
+    return keys
+
+
+@gluon.jit
+def _bulk_copy(desc, dst, full, kv_head, keys, C: gl.constexpr, BN: gl.constexpr):
+    """Start the bulk copies of one step."""
+    if len(keys) == 1:
+        tma.async_copy_global_to_shared(desc, [kv_head, keys[0], 0], full, dst)
+    else:
+        for j in gl.static_range(BN // C):
+            tma.async_copy_global_to_shared(desc, [kv_head, keys[j], 0], full, dst.slice(j * C, C, dim=1))
+
+
+@gluon.jit
 def _producer(
     q, k, v, k_desc, v_desc, tiles, stream, stride_qt, stride_qh, stride_kn, stride_kh, stride_vn, stride_vh,
     num_tiles, num_work, num_keys, qo_len_all, window_left,
@@ -164,25 +190,23 @@ def _producer(
 
         k_head = k + kv_head.to(gl.int64) * stride_kh
         v_head = v + kv_head.to(gl.int64) * stride_vh
+        # A step's keys are looked up one step ahead, behind the copies of the step before.
         if BULK:
+            keys = _step_blocks(stream, begin, first, kv_len, KEYS, C, BN)
             for t in range(first, last):
-                if KEYS == DENSE:
-                    key0 = t * BN
-                else:
-                    block = gl.load(stream + begin + t * BN // C, mask=t * BN < kv_len, other=0)
-                    key0 = block * C + t * BN % C
+                ahead = _step_blocks(stream, begin, t + 1, kv_len, KEYS, C, BN)
                 mbarrier.wait(k_empty.index(slot), phase)
                 mbarrier.expect(k_full.index(slot), BN * DQ * 2)
-                tma.async_copy_global_to_shared(k_desc, [kv_head, key0, 0], k_full.index(slot), k_buf.index(slot))
+                _bulk_copy(k_desc, k_buf.index(slot), k_full.index(slot), kv_head, keys, C, BN)
                 mbarrier.wait(v_empty.index(slot), phase)
                 mbarrier.expect(v_full.index(slot), BN * DV * 2)
-                tma.async_copy_global_to_shared(v_desc, [kv_head, key0, 0], v_full.index(slot), v_buf.index(slot))
+                _bulk_copy(v_desc, v_buf.index(slot), v_full.index(slot), kv_head, keys, C, BN)
+                keys = ahead
                 slot += 1
                 if slot == STAGES:
                     slot = slot * 0
                     phase = phase ^ 1
         else:
-            # A step's keys are looked up one step ahead, behind the copies of the step before.
             key = _step_keys(stream, begin, first, kv_len, KEYS, C, SEGMENTS, BN, q_rows)
             for t in range(first, last):
                 live = t * BN + gl.arange(0, BN, layout=q_rows) < kv_len
@@ -211,19 +235,24 @@ def _keep(
     """Visible pairs [ROWS, BN] of a step that needs masks."""
     n = gl.arange(0, BN, layout=gl.SliceLayout(0, layout))
     local = t * BN + n
-    keep = (local < kv_len)[None, :] & (row >= 0)[:, None]
-    if CAUSAL:
-        keep = keep & ((local + qo_len)[None, :] <= (kv_len + row)[:, None])
-    if WINDOW:
-        keep = keep & (local[None, :] >= (kv_len - qo_len + row - window_left)[:, None])
     if MASK != MASK_NONE:
         word = t * (BN // 32)
         if MASK == MASK_BY_KEY:
             word = gl.load(stream + begin + t * BN // C, mask=t * BN < kv_len, other=0) * (C // 32) + t * BN % C // 32
+        # 32 keys a word: pick the word of each column, then test its bit with a constant of the column.
         bits = gl.load(mask_words + word_row + word)[:, None]
         for i in gl.static_range(1, BN // 32):
             bits = gl.where((n >= 32 * i)[None, :], gl.load(mask_words + word_row + word + i)[:, None], bits)
-        keep = keep & (((bits >> (n % 32)[None, :]) & 1) != 0)
+        one = gl.full([BN], 1, gl.int32, layout=gl.SliceLayout(0, layout))
+        keep = (bits & (one << (n % 32))[None, :]) != 0
+        if MASK == MASK_LOCAL:
+            keep = keep & (local < kv_len)[None, :]
+    else:
+        keep = (local < kv_len)[None, :] & (row >= 0)[:, None]
+    if CAUSAL:
+        keep = keep & ((local + qo_len)[None, :] <= (kv_len + row)[:, None])
+    if WINDOW:
+        keep = keep & (local[None, :] >= (kv_len - qo_len + row - window_left)[:, None])
     return keep
 
 

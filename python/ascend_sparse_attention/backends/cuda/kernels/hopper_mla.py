@@ -11,12 +11,14 @@ of 64 keys is 64 x 576 halves, of which three would not fit beside Q. So, as the
   and the running maximum to each other through shared memory. While one is in its softmax, the other feeds the matrix
   unit.
 * One producer warpgroup gathers rows with asynchronous copies. K is kept in halves: each half is refilled as soon as
-  its last reader is done, so that two buffers do the work of three. A masked slot is never read, its row is zeros.
+  its last reader is done. A masked slot is never read, its row is zeros.
 
-One pair of steps (E even, O odd) of the pipeline; KE.l is the left half of E's keys:
+One pair of steps (E even, O odd); KE.l is the left half of E's keys, `=>` hands over P and the maximum:
 
-    left :  S_E = Q KE'             -> m_E, P_E -> O.l += P_E KE.l -> (m_O, P_O) -> rescale -> O.l += P_O KO.l
-    right:            S_O = Q KO' -> (m_E) -> m_O, P_O -> O.r += P_O KO.r -> (P_E rescaled) -> O.r += P_E KE.r
+    left :  S_E = Q KE' -> P_E, m_E =>  O.l += P_E KE.l ------------------------> rescale, O.l += P_O KO.l
+    right:  S_O = Q KO' ------------- O.r += P_E KE.r (during this softmax: P_O, m_O =>) rescale, O.r += P_O KO.r
+
+So the even buffer is free well before the next even logits want it, and the odd one a step's logits before.
 """
 
 from __future__ import annotations
@@ -57,36 +59,46 @@ def _gather(dst, base, key, live, stride, OFF: gl.constexpr, WIDTH: gl.constexpr
 @gluon.jit
 def _producer(
     q_head, k_head, list_, stride_qh, stride_ks, heads, topK, limit, pair_begin, pair_end,
-    q_left, q_right, k_left, k_right, k_extra, q_full, full_left, full_right, empty_left, empty_right,
-    EXTRA: gl.constexpr,
+    q_left, q_right, k_left, k_right, k_extra, live_buf, q_full, full_left, full_right, live_full, empty_left,
+    empty_right, EXTRA: gl.constexpr,
 ):  # fmt: skip
     wide: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     rows: gl.constexpr = gl.SliceLayout(1, wide)
     h = gl.arange(0, BH, layout=rows)
-    _gather(q_left, q_head, h, h < heads, stride_qh, 0, HALF, wide)
-    _gather(q_right, q_head, h, h < heads, stride_qh, HALF, HALF, wide)
+    key_e, live_e = _live(list_, 2 * pair_begin, topK, limit, rows)
+    key_o, live_o = _live(list_, 2 * pair_begin + 1, topK, limit, rows)
+    _gather(q_left.index(0), q_head, h, h < heads, stride_qh, 0, HALF, wide)
+    _gather(q_right.index(0), q_head, h, h < heads, stride_qh, HALF, HALF, wide)
     async_copy.mbarrier_arrive(q_full, increment_count=False)
     for i in range(pair_begin, pair_end):
         phase = ((i - pair_begin) & 1) ^ 1
-        key_e, live_e = _live(list_, 2 * i, topK, limit, rows)
-        key_o, live_o = _live(list_, 2 * i + 1, topK, limit, rows)
+        # Indices are read a pair ahead: their latency would else stand before every refill.
+        next_e, next_live_e = _live(list_, 2 * i + 2, topK, limit, rows)
+        next_o, next_live_o = _live(list_, 2 * i + 3, topK, limit, rows)
         # In the order in which the consumers free the halves.
         mbarrier.wait(empty_left.index(0), phase)
         if EXTRA > 0:
             _gather(k_extra.index(0), k_head, key_e, live_e, stride_ks, 2 * HALF, EXTRA, wide)
         _gather(k_left.index(0), k_head, key_e, live_e, stride_ks, 0, HALF, wide)
         async_copy.mbarrier_arrive(full_left.index(0), increment_count=False)
-        mbarrier.wait(empty_right.index(1), phase)
-        _gather(k_right.index(1), k_head, key_o, live_o, stride_ks, HALF, HALF, wide)
-        async_copy.mbarrier_arrive(full_right.index(1), increment_count=False)
+        live_buf.index(0).store(live_e.to(gl.int32))
+        gl.thread_barrier()
+        mbarrier.arrive(live_full.index(0))
         mbarrier.wait(empty_right.index(0), phase)
         _gather(k_right.index(0), k_head, key_e, live_e, stride_ks, HALF, HALF, wide)
         async_copy.mbarrier_arrive(full_right.index(0), increment_count=False)
+        mbarrier.wait(empty_right.index(1), phase)
+        _gather(k_right.index(1), k_head, key_o, live_o, stride_ks, HALF, HALF, wide)
+        async_copy.mbarrier_arrive(full_right.index(1), increment_count=False)
+        live_buf.index(1).store(live_o.to(gl.int32))
+        gl.thread_barrier()
+        mbarrier.arrive(live_full.index(1))
         mbarrier.wait(empty_left.index(1), phase)
         if EXTRA > 0:
             _gather(k_extra.index(1), k_head, key_o, live_o, stride_ks, 2 * HALF, EXTRA, wide)
         _gather(k_left.index(1), k_head, key_o, live_o, stride_ks, 0, HALF, wide)
         async_copy.mbarrier_arrive(full_left.index(1), increment_count=False)
+        key_e, live_e, key_o, live_o = next_e, next_live_e, next_o, next_live_o
 
 
 @gluon.jit
@@ -124,9 +136,9 @@ def _store_rows(o, out_head, stride_oh, heads, OFF: gl.constexpr, layout: gl.con
 
 @gluon.jit
 def _left(
-    q_head, out_head, lse_head, list_, stride_qh, stride_oh, stride_lh, heads, topK, limit, scale2,
-    pair_begin, pair_end, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
-    q_full, full_left, full_right, empty_left, max_full, left_full, right_full, done_left, done_right,
+    q_head, out_head, lse_head, stride_qh, stride_oh, stride_lh, heads, scale2, pair_begin, pair_end, live_buf,
+    live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right, sum_left, sum_right,
+    q_full, full_left, full_right, empty_left, left_full, right_full, done_left, done_right,
     EXTRA: gl.constexpr, HAS_LSE: gl.constexpr,
 ):  # fmt: skip
     DOT: gl.constexpr = q_left.dtype
@@ -144,55 +156,54 @@ def _left(
     for i in range(pair_begin, pair_end):
         turn = i - pair_begin
         phase = turn & 1
-        _, live = _live(list_, 2 * i, topK, limit, col)
+        even = turn >> 30  # 0, but not to the compiler: else it hoists all matrix descriptors, and spills them
+        odd = even + 1
         mbarrier.wait(full_left.index(0), phase)
         fence_async_shared()
         s = gl.full([BH, BN], 0.0, gl.float32, layout=s_layout)
-        scores = warpgroup_mma(q_left, k_left.index(0).permute((1, 0)), s, use_acc=False, is_async=True)
+        scores = warpgroup_mma(q_left.index(even), k_left.index(even).permute((1, 0)), s, use_acc=False, is_async=True)
         if EXTRA > 0:
-            scores = warpgroup_mma(q_extra, k_extra.index(0).permute((1, 0)), scores, is_async=True)
+            scores = warpgroup_mma(q_extra, k_extra.index(even).permute((1, 0)), scores, is_async=True)
         mbarrier.wait(full_right.index(0), phase)
         fence_async_shared()
-        scores = warpgroup_mma(q_right, k_right.index(0).permute((1, 0)), scores, is_async=True)
+        scores = warpgroup_mma(q_right.index(even), k_right.index(even).permute((1, 0)), scores, is_async=True)
+        mbarrier.wait(live_full.index(0), phase)
         s = warpgroup_mma_wait(0, [scores])
 
-        s = gl.where(live[None, :], s * scale2, float("-inf"))
+        s = gl.where((live_buf.index(0).load(col) != 0)[None, :], s * scale2, float("-inf"))
         m_even = gl.maximum(m, gl.max(s, 1))
         safe = _finite_or_zero(m_even)
-        max_left.store(m_even)
-        gl.thread_barrier()
-        mbarrier.arrive(max_full)
         p = gl.exp2(s - safe[:, None])
+        max_left.store(m_even)
+        p_left.store(p.to(DOT))
+        fence_async_shared()
+        gl.thread_barrier()
+        mbarrier.arrive(left_full)
         alpha = gl.exp2(m - safe)
         l = l * alpha + gl.sum(p, 1)
         o = o * gl.convert_layout(alpha, o_row)[:, None]
         pd = gl.convert_layout(p.to(DOT), gl.DotOperandLayout(0, o_layout, 2))
-        first = warpgroup_mma(pd, k_left.index(0), o, is_async=True)
+        product = warpgroup_mma(pd, k_left.index(even), o, is_async=True)
 
         mbarrier.wait(right_full, phase)
         m = max_right.load(row)
         alpha = gl.exp2(m_even - _finite_or_zero(m))
-        p_left.store((p * alpha[:, None]).to(DOT))
-        fence_async_shared()
-        gl.thread_barrier()
-        mbarrier.arrive(left_full)
         l = l * alpha
-        o, pd = warpgroup_mma_wait(0, [first, pd])
+        o, pd = warpgroup_mma_wait(0, [product, pd])
         gl.thread_barrier()
         mbarrier.arrive(empty_left.index(0))
         o = o * gl.convert_layout(alpha, o_row)[:, None]
         mbarrier.wait(full_left.index(1), phase)
         fence_async_shared()
-        o = warpgroup_mma(p_right, k_left.index(1), o)
+        o = warpgroup_mma(p_right, k_left.index(odd), o)
         gl.thread_barrier()
         mbarrier.arrive(empty_left.index(1))
 
-    # The other side has read the last maximum (it sent the one that ended this loop): the slots now carry row sums.
-    max_left.store(l)
+    sum_left.store(l)
     gl.thread_barrier()
     mbarrier.arrive(done_left)
     mbarrier.wait(done_right, 0)
-    l = l + max_right.load(row)
+    l = l + sum_right.load(row)
     empty = l == 0.0
     inv = 1.0 / gl.where(empty, 1.0, l)
     if HAS_LSE:
@@ -201,14 +212,14 @@ def _left(
         gl.store(lse_head + h * stride_lh, value, mask=h < heads)
     empty_o = gl.convert_layout(empty, o_row)
     o = gl.where(empty_o[:, None], 0.0, o * gl.convert_layout(inv, o_row)[:, None])
-    _store_half(o, q_left, out_head, stride_oh, heads, 0)
+    _store_half(o, q_left.index(0), out_head, stride_oh, heads, 0)
 
 
 @gluon.jit
 def _right(
-    q_head, out_head, list_, stride_qh, stride_oh, heads, topK, limit, scale2, pair_begin, pair_end,
-    q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
-    q_full, full_left, full_right, empty_right, max_full, left_full, right_full, done_left, done_right,
+    q_head, out_head, stride_qh, stride_oh, heads, scale2, pair_begin, pair_end, live_buf,
+    live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right, sum_left, sum_right,
+    q_full, full_left, full_right, empty_right, left_full, right_full, done_left, done_right,
     EXTRA: gl.constexpr,
 ):  # fmt: skip
     DOT: gl.constexpr = q_left.dtype
@@ -226,55 +237,59 @@ def _right(
     for i in range(pair_begin, pair_end):
         turn = i - pair_begin
         phase = turn & 1
-        _, live = _live(list_, 2 * i + 1, topK, limit, col)
+        even = turn >> 30  # 0, but not to the compiler: else it hoists all matrix descriptors, and spills them
+        odd = even + 1
         mbarrier.wait(full_right.index(1), phase)
         fence_async_shared()
         s = gl.full([BH, BN], 0.0, gl.float32, layout=s_layout)
-        scores = warpgroup_mma(q_right, k_right.index(1).permute((1, 0)), s, use_acc=False, is_async=True)
+        scores = warpgroup_mma(q_right.index(even), k_right.index(odd).permute((1, 0)), s, use_acc=False, is_async=True)
         mbarrier.wait(full_left.index(1), phase)
         fence_async_shared()
-        scores = warpgroup_mma(q_left, k_left.index(1).permute((1, 0)), scores, is_async=True)
+        scores = warpgroup_mma(q_left.index(even), k_left.index(odd).permute((1, 0)), scores, is_async=True)
         if EXTRA > 0:
-            scores = warpgroup_mma(q_extra, k_extra.index(1).permute((1, 0)), scores, is_async=True)
+            scores = warpgroup_mma(q_extra, k_extra.index(odd).permute((1, 0)), scores, is_async=True)
+        # The even step's product goes first, so that this softmax has cover too. (Sent behind the logits, ptxas would
+        # wait for the logits anyway before it lets the old output be rescaled.)
+        mbarrier.wait(left_full, phase)
+        mbarrier.wait(live_full.index(1), phase)
         s = warpgroup_mma_wait(0, [scores])
-
-        s = gl.where(live[None, :], s * scale2, float("-inf"))
-        top = gl.max(s, 1)
-        mbarrier.wait(max_full, phase)
-        m_odd = gl.maximum(max_left.load(row), top)
-        safe = _finite_or_zero(m_odd)
+        m_even = max_left.load(row)
+        alpha = gl.exp2(m - _finite_or_zero(m_even))
+        l = l * alpha
+        o = o * gl.convert_layout(alpha, o_row)[:, None]
+        mbarrier.wait(full_right.index(0), phase)
+        fence_async_shared()
+        product = warpgroup_mma(p_left, k_right.index(even), o, is_async=True)
+        s = gl.where((live_buf.index(1).load(col) != 0)[None, :], s * scale2, float("-inf"))
+        m = gl.maximum(m_even, gl.max(s, 1))
+        safe = _finite_or_zero(m)
         p = gl.exp2(s - safe[:, None])
-        max_right.store(m_odd)
+        max_right.store(m)
         p_right.store(p.to(DOT))
         fence_async_shared()
         gl.thread_barrier()
         mbarrier.arrive(right_full)
-        alpha = gl.exp2(m - safe)
+        alpha = gl.exp2(m_even - safe)
         l = l * alpha + gl.sum(p, 1)
-        o = o * gl.convert_layout(alpha, o_row)[:, None]
-        m = m_odd
         pd = gl.convert_layout(p.to(DOT), gl.DotOperandLayout(0, o_layout, 2))
-        first = warpgroup_mma(pd, k_right.index(1), o, is_async=True)
-        mbarrier.wait(left_full, phase)
-        mbarrier.wait(full_right.index(0), phase)
-        fence_async_shared()
-        o, pd = warpgroup_mma_wait(0, [first, pd])
-        gl.thread_barrier()
-        mbarrier.arrive(empty_right.index(1))
-        o = warpgroup_mma(p_left, k_right.index(0), o)
+        o = warpgroup_mma_wait(0, [product])
         gl.thread_barrier()
         mbarrier.arrive(empty_right.index(0))
+        o = o * gl.convert_layout(alpha, o_row)[:, None]
+        o = warpgroup_mma(pd, k_right.index(odd), o)
+        gl.thread_barrier()
+        mbarrier.arrive(empty_right.index(1))
 
-    max_right.store(l)
+    sum_right.store(l)
     gl.thread_barrier()
     mbarrier.arrive(done_right)
     mbarrier.wait(done_left, 0)
-    l = l + max_left.load(row)
+    l = l + sum_left.load(row)
     empty = l == 0.0
     inv = 1.0 / gl.where(empty, 1.0, l)
     empty_o = gl.convert_layout(empty, o_row)
     o = gl.where(empty_o[:, None], 0.0, o * gl.convert_layout(inv, o_row)[:, None])
-    _store_half(o, q_right, out_head, stride_oh, heads, HALF)
+    _store_half(o, q_right.index(0), out_head, stride_oh, heads, HALF)
 
 
 @gluon.jit(do_not_specialize=["S1", "S2", "N2", "topK", "splits", "pairs_a_split"])
@@ -313,8 +328,8 @@ def mla_kernel(
     DOT: gl.constexpr = q.dtype.element_ty
     half: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
     vector: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    q_left = gl.allocate_shared_memory(DOT, [BH, HALF], half)
-    q_right = gl.allocate_shared_memory(DOT, [BH, HALF], half)
+    q_left = gl.allocate_shared_memory(DOT, [1, BH, HALF], half)
+    q_right = gl.allocate_shared_memory(DOT, [1, BH, HALF], half)
     k_left = gl.allocate_shared_memory(DOT, [2, BN, HALF], half)
     k_right = gl.allocate_shared_memory(DOT, [2, BN, HALF], half)
     if EXTRA > 0:
@@ -325,13 +340,16 @@ def mla_kernel(
     p_right = gl.allocate_shared_memory(DOT, [BH, BN], half)
     max_left = gl.allocate_shared_memory(gl.float32, [BH], vector)
     max_right = gl.allocate_shared_memory(gl.float32, [BH], vector)
+    sum_left = gl.allocate_shared_memory(gl.float32, [BH], vector)
+    sum_right = gl.allocate_shared_memory(gl.float32, [BH], vector)
+    live_buf = gl.allocate_shared_memory(gl.int32, [2, BN], vector)
     bar: gl.constexpr = mbarrier.MBarrierLayout()
     q_full = gl.allocate_shared_memory(gl.int64, [1], bar)
     full_left = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
     full_right = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
+    live_full = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
     empty_left = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
     empty_right = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
-    max_full = gl.allocate_shared_memory(gl.int64, [1], bar)
     left_full = gl.allocate_shared_memory(gl.int64, [1], bar)
     right_full = gl.allocate_shared_memory(gl.int64, [1], bar)
     done_left = gl.allocate_shared_memory(gl.int64, [1], bar)
@@ -341,9 +359,9 @@ def mla_kernel(
     for j in gl.static_range(2):
         mbarrier.init(full_left.index(j), count=128)
         mbarrier.init(full_right.index(j), count=128)
+        mbarrier.init(live_full.index(j), count=1)
         mbarrier.init(empty_left.index(j), count=1)
         mbarrier.init(empty_right.index(j), count=1)
-    mbarrier.init(max_full, count=1)
     mbarrier.init(left_full, count=1)
     mbarrier.init(right_full, count=1)
     mbarrier.init(done_left, count=1)
@@ -352,19 +370,21 @@ def mla_kernel(
     gl.warp_specialize(
         [
             (_left, (
-                q_head, out_head, lse_head, list_, stride_qh, stride_oh, stride_lh, heads, topK, limit, scale2,
-                pair_begin, pair_end, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
-                q_full, full_left, full_right, empty_left, max_full, left_full, right_full, done_left, done_right,
-                EXTRA, HAS_LSE,
+                q_head, out_head, lse_head, stride_qh, stride_oh, stride_lh, heads, scale2, pair_begin, pair_end,
+                live_buf, live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
+                sum_left, sum_right, q_full, full_left, full_right, empty_left, left_full, right_full, done_left,
+                done_right, EXTRA, HAS_LSE,
             )),
             (_right, (
-                q_head, out_head, list_, stride_qh, stride_oh, heads, topK, limit, scale2, pair_begin, pair_end,
-                q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right, q_full, full_left,
-                full_right, empty_right, max_full, left_full, right_full, done_left, done_right, EXTRA,
+                q_head, out_head, stride_qh, stride_oh, heads, scale2, pair_begin, pair_end,
+                live_buf, live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
+                sum_left, sum_right, q_full, full_left, full_right, empty_right, left_full, right_full, done_left,
+                done_right, EXTRA,
             )),
             (_producer, (
                 q_head, k_head, list_, stride_qh, stride_ks, heads, topK, limit, pair_begin, pair_end, q_left, q_right,
-                k_left, k_right, k_extra, q_full, full_left, full_right, empty_left, empty_right, EXTRA,
+                k_left, k_right, k_extra, live_buf, q_full, full_left, full_right, live_full, empty_left, empty_right,
+                EXTRA,
             )),
         ],
         [4, 4],

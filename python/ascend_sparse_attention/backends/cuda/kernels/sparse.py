@@ -120,8 +120,10 @@ def combine_kernel(
     DV: tl.constexpr, BLOCK: tl.constexpr, SPLITS: tl.constexpr, HAS_LSE: tl.constexpr,
 ):  # fmt: skip
     """Merge the parts of one (b, s1, head) row: weights 2^(lse_i - lse), float32, one rounding at the end."""
-    row = tl.program_id(0).to(tl.int64)
-    col = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    COLUMN_BLOCKS: tl.constexpr = (DV + BLOCK - 1) // BLOCK
+    row = (tl.program_id(0) // COLUMN_BLOCKS).to(tl.int64)
+    column_block = tl.program_id(0) % COLUMN_BLOCKS
+    col = column_block * BLOCK + tl.arange(0, BLOCK)
     i = tl.arange(0, SPLITS)
     parts = tl.load(part_lse + row * splits + i, mask=i < splits, other=float("-inf"))
     top = tl.max(parts, 0)
@@ -137,6 +139,6 @@ def combine_kernel(
     b = row // N1 // S1
     tl.store(out + b * stride_ob + s1 * stride_os + head * stride_oh + col, o.to(out.dtype.element_ty), mask=col < DV)
     if HAS_LSE:
-        if tl.program_id(1) == 0:
+        if column_block == 0:
             value = tl.where(total == 0.0, float("-inf"), safe + tl.log2(tl.where(total == 0.0, 1.0, total)))
             tl.store(lse + b * stride_lb + s1 * stride_ls + head * stride_lh, value)
