@@ -101,7 +101,6 @@ void RunNow(const Pending& p)
 
     cpu_twin::Options options;
     options.check = !SwitchedOff("ASA_TWIN_CHECK");
-    options.listSyncSites = false;
     // Without a value of its own the kernel must not touch the argument.
     const void* value = t.valueIsKeyPrefix != 0 ? nullptr : p.at.value;
     std::lock_guard<std::mutex> hold(g_machine);
@@ -167,3 +166,14 @@ std::string TwinFindings()
 }
 
 }  // namespace asa
+
+size_t asa_twin_findings(char* text, size_t capacity)
+{
+    const std::string findings = asa::TwinFindings();
+    if (capacity > 0) {
+        const size_t length = std::min(capacity - 1, findings.size());
+        std::memcpy(text, findings.data(), length);
+        text[length] = '\0';
+    }
+    return findings.size();
+}

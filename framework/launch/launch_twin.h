@@ -2,6 +2,7 @@
 // Launching in the CPU twin: at once where there is no stream, else in the stream's order.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "launch.h"
@@ -20,3 +21,6 @@ int LaunchInTwin(uint32_t blockDim, void* stream, const KernelAddresses& at, con
 std::string TwinFindings();
 
 }  // namespace asa
+
+// For tests: copies what TwinFindings() says and returns its length; 0 as long as no launch was found at fault.
+extern "C" __attribute__((visibility("default"))) size_t asa_twin_findings(char* text, size_t capacity);

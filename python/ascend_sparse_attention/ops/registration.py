@@ -119,3 +119,6 @@ def _no_backward(ctx: Any, *grads: torch.Tensor) -> None:
 
 for _name in SCHEMAS:
     torch.library.register_autograd(f"{NAMESPACE}::{_name}", _no_backward, lib=_library)
+
+# The NPU's kernels are C++; until their library is loaded, a call loads it or says what is missing.
+backends.load("npu").register()

@@ -272,6 +272,17 @@ ASA_EXPORT long fakeAclCalls(const char *name)
     return found == g_counters.end() ? 0 : found->second;
 }
 
+/** Keeps `stream` busy for a while: what is queued behind this runs later. */
+ASA_EXPORT int fakeAclHold(aclrtStream stream, int milliseconds)
+{
+    Stream *queue = find_stream(stream);
+    if (queue == nullptr) {
+        return kBadParam;
+    }
+    queue->push([milliseconds] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
+    return kOk;
+}
+
 /** A generated stub was called: say so, since torch_npu may swallow the error. */
 ASA_EXPORT void fakeAclMissing(const char *name)
 {
@@ -325,6 +336,9 @@ ASA_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt, int64_t *value)
 }
 
 ASA_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt, int64_t) { return kOk; }
+ASA_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt, int64_t) { return kOk; }
+// Options for operators compiled at run time, of which there are none here.
+ASA_EXPORT aclError aclSetCompileopt(int, const char *) { return kOk; }
 ASA_EXPORT int HcclSetConfig(int, int64_t) { return 0; }
 
 ASA_EXPORT aclError aclrtGetDeviceCount(uint32_t *number)
