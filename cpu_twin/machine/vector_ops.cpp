@@ -344,7 +344,7 @@ void ConvertLanes(DType dstT, DType srcT, Round mode, void* dst, const void* src
         if (integer) v = static_cast<double>(whole);
         const double r = integer ? v : RoundWhole(v, mode);
         switch (dstT) {
-            case DType::F32: static_cast<float*>(dst)[i] = integer ? RoundToFloat(whole, mode) : static_cast<float>(r); break;
+            case DType::F32: static_cast<float*>(dst)[i] = integer ? RoundToFloat(whole, mode) : static_cast<float>(r + 0.0); break;  // -0 becomes +0
             case DType::F16: static_cast<uint16_t*>(dst)[i] = RoundTo16(v, mode, 0x7C00, NearestHalf, HalfAsFloat); break;
             case DType::BF16: static_cast<uint16_t*>(dst)[i] = RoundTo16(v, mode, 0x7F80, NearestBf16, Bf16AsFloat); break;
             case DType::U8: static_cast<uint8_t*>(dst)[i] = Saturate<uint8_t>(r); break;

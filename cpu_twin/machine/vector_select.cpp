@@ -15,7 +15,7 @@ bool Holds(Cmp cmp, T a, T b) {
         case Cmp::Eq: return a == b;
         case Cmp::Le: return a <= b;
         case Cmp::Ge: return a >= b;
-        case Cmp::Ne: return a != b;
+        case Cmp::Ne: return a < b || a > b;  // not so with a NaN, unlike IEEE 754
     }
     return false;
 }
