@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds what is installed: dist/cann_bench-*.whl, dist/ascend_sparse_attention-*.whl and, where CANN has its operator
+# projects' CMake package, dist/ascend_sparse_attention_ops_*.run.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$root"
+
+usage() {
+    cat <<'TEXT'
+Usage: bash build.sh [--soc=ascend910b|ascend910_93] [--twin] [--pkg] [--jobs=N] [--clean]
+  (nothing)   build for the SoC of this machine with the CANN that ASCEND_HOME_PATH names
+  --soc=NAME  build for another SoC, or on a machine without an NPU
+  --twin      no CANN: the wheels' kernels run in the CPU twin, on CPU tensors
+  --pkg       only the operator package (.run)
+  --jobs=N    compile N files at a time (default: number of cores)
+  --clean     remove build/ and dist/ and stop
+PYTHON names the interpreter to build for; the default is python3.
+TEXT
+}
+
+fail() {
+    printf 'build.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+soc="" twin=0 pkg_only=0 jobs=$(nproc)
+for argument in "$@"; do
+    case "$argument" in
+        --soc=*) soc=${argument#--soc=} ;;
+        --twin) twin=1 ;;
+        --pkg) pkg_only=1 ;;
+        --jobs=*) jobs=${argument#--jobs=} ;;
+        --clean) rm -rf build dist; exit 0 ;;
+        -h | --help) usage; exit 0 ;;
+        *) usage >&2; fail "unknown argument $argument" ;;
+    esac
+done
+[[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs: expected a positive number, got '$jobs'"
+[ $twin = 0 ] || [ $pkg_only = 0 ] || fail "--pkg needs CANN; it does not go with --twin"
+[ $twin = 0 ] || [ -z "$soc" ] || fail "--soc needs CANN; it does not go with --twin"
+
+# Everything below uses this interpreter by its full path: another python3 on PATH cannot get in between.
+python=$(command -v "${PYTHON:-python3}") || fail "expected an interpreter, got '${PYTHON:-python3}' (set PYTHON)"
+python=$("$python" -c 'import sys; print(sys.executable)')
+export TORCH_DEVICE_BACKEND_AUTOLOAD=0  # a build needs no device
+
+if [ $twin = 0 ]; then
+    toolkit=${ASCEND_HOME_PATH:-}
+    [ -n "$toolkit" ] || fail "no CANN: ASCEND_HOME_PATH is not set (source CANN's set_env.sh). \
+For a build whose kernels run in the CPU twin: bash build.sh --twin"
+    [ -d "$toolkit" ] || fail "no CANN: ASCEND_HOME_PATH is $toolkit, which is not a directory"
+    bisheng=""
+    for candidate in "$toolkit/bin/bisheng" "$toolkit/$(uname -m)-linux/ccec_compiler/bin/bisheng" \
+        "$toolkit/compiler/ccec_compiler/bin/bisheng"; do
+        if [ -x "$candidate" ]; then bisheng=$candidate; break; fi
+    done
+    [ -n "$bisheng" ] || fail "no compiler: expected bisheng under ASCEND_HOME_PATH=$toolkit"
+    if [ -z "$soc" ]; then
+        name=$(npu-smi info 2>/dev/null | grep -oE '910(B[0-9]|_93[0-9]{2})' | head -n 1 || true)
+        case "$name" in
+            910B*) soc=ascend910b ;;
+            910_93*) soc=ascend910_93 ;;
+            *) fail "no NPU that npu-smi knows as 910B or 910_93: name the SoC by --soc=ascend910b or --soc=ascend910_93" ;;
+        esac
+    fi
+    case "$soc" in
+        ascend910b | ascend910_93) ;;
+        *) fail "--soc: expected ascend910b or ascend910_93, got '$soc'" ;;
+    esac
+fi
+need_torch="import torch"
+[ $twin = 1 ] || need_torch="$need_torch, importlib.metadata as m; m.version('torch_npu')"
+[ $pkg_only = 1 ] || "$python" -c "$need_torch" 2>/dev/null ||
+    fail "$python: expected torch$([ $twin = 1 ] || echo ' and torch_npu') in it (set PYTHON to another)"
+command -v cmake > /dev/null || fail "expected cmake on PATH"
+
+echo "build.sh: for $("$python" -c 'import sys; print(sys.version.split()[0], sys.executable)')"
+mkdir -p build dist
+if [ $pkg_only = 0 ]; then
+    rm -f dist/cann_bench-*.whl dist/ascend_sparse_attention-*.whl
+    if [ $twin = 1 ]; then
+        flags=(-DASA_LAUNCH=twin -DASA_TORCH=host)
+        targets=(cann_bench asa_twin)
+        kind=twin
+    else
+        flags=(-DASA_LAUNCH=cann -DASA_TORCH=npu "-DASA_BISHENG=$bisheng" "-DASA_SOC=$soc")
+        targets=(cann_bench asa_torch_npu)
+        kind=$soc
+    fi
+    cmake -S . -B "build/$kind" -DCMAKE_BUILD_TYPE=Release "-DPython3_EXECUTABLE=$python" "${flags[@]}"
+    cmake --build "build/$kind" --target "${targets[@]}" -j "$jobs"
+    "$python" framework/packaging/build_wheels.py "build/$kind" dist
+    # The wheels are what gets installed, so the wheels are what is imported: unpacked, and nothing else of ours on the path.
+    "$python" framework/packaging/import_wheels.py dist "$kind"
+fi
+
+if [ $twin = 0 ]; then
+    if [ $pkg_only = 1 ] || [ -n "$(find "$toolkit" -name 'ASCConfig.cmake' -o -name 'asc-config.cmake' 2>/dev/null | head -n 1)" ]; then
+        bash framework/packaging/build_operator_package.sh "$toolkit" "$soc" "$jobs"
+    else
+        echo "build.sh: this CANN has no CMake package for operator projects (find_package(ASC)): no .run was built" >&2
+    fi
+fi
+echo "build.sh: done"
+ls -1 dist

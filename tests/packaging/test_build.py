@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""build.sh without CANN, with a toolkit that only looks like one, and with several Pythons (D2, D3)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLKIT = Path(__file__).parent / "fake_toolkit"
+
+
+def build(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_")}
+    return subprocess.run(
+        ["bash", str(ROOT / "build.sh"), *arguments], env={**clean, **env}, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "words"),
+    [
+        ((), {}, "no CANN: ASCEND_HOME_PATH is not set"),
+        ((), {"ASCEND_HOME_PATH": "/nowhere/cann"}, "ASCEND_HOME_PATH is /nowhere/cann, which is not a directory"),
+        ((), {"ASCEND_HOME_PATH": str(ROOT / "docs")}, "expected bisheng under ASCEND_HOME_PATH="),
+        (("--soc=ascend310p",), {"ASCEND_HOME_PATH": str(TOOLKIT)}, "expected ascend910b or ascend910_93, got 'asc"),
+        ((), {"ASCEND_HOME_PATH": str(TOOLKIT)}, "name the SoC by --soc=ascend910b"),
+        (("--twin", "--pkg"), {}, "--pkg needs CANN"),
+        (("--jobs=0",), {}, "--jobs: expected a positive number, got '0'"),
+        (("--nonsense",), {}, "unknown argument --nonsense"),
+        (("--twin",), {"PYTHON": "/nowhere/python"}, "expected an interpreter, got '/nowhere/python'"),
+    ],
+)
+def test_refusals_come_at_once_and_leave_nothing(arguments, env, words):
+    before = {path: sorted((ROOT / path).glob("*")) for path in ("build", "dist")}
+    start = time.monotonic()
+    done = build(*arguments, **env)
+    assert time.monotonic() - start < 5
+    assert done.returncode != 0 and words in done.stderr
+    assert {path: sorted((ROOT / path).glob("*")) for path in ("build", "dist")} == before
+
+
+def test_the_first_python_on_path_is_used(tmp_path):
+    """Two interpreters without torch: the message names the one that was asked for."""
+    pythons = []
+    for name in ("first", "second"):
+        venv = tmp_path / name
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+        pythons.append(venv / "bin")
+    env = {"ASCEND_HOME_PATH": str(TOOLKIT)}
+    for order in (pythons, pythons[::-1]):
+        path = os.pathsep.join([*map(str, order), os.environ["PATH"]])
+        done = build("--soc=ascend910b", PATH=path, **env)
+        assert f"{order[0]}/python3: expected torch and torch_npu in it" in done.stderr
+    done = build("--soc=ascend910b", PYTHON=str(pythons[1] / "python"), **env)
+    assert f"{pythons[1]}/python: expected torch" in done.stderr
+
+
+def test_bisheng_command_line_and_kernel(tmp_path):
+    """The kernel library is made by one call of CANN's compiler, and its source goes through a compiler here."""
+    log = tmp_path / "bisheng.log"
+    # The rooms that compile with g++ alone are left out: the twin has tests of its own.
+    tree = tmp_path / "tree"
+    for part in ("op_kernel", "framework/launch"):
+        shutil.copytree(ROOT / part, tree / part)
+    (tree / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(kernel LANGUAGES CXX)\nadd_subdirectory(framework/launch)\n"
+    )
+    env = {**os.environ, "ASA_FAKE_BISHENG_LOG": str(log), "ASA_TWIN_INCLUDE": str(ROOT / "cpu_twin" / "include")}
+    bisheng = TOOLKIT / "bin" / "bisheng"
+    configure = ["cmake", "-S", str(tree), "-B", str(tree / "b"), "-DASA_LAUNCH=cann", f"-DASA_BISHENG={bisheng}"]
+    wrong = subprocess.run([*configure, "-DASA_SOC=ascend310p"], env=env, capture_output=True, text=True)
+    assert wrong.returncode != 0 and "ASA_SOC: expected ascend910b or ascend910_93" in wrong.stderr
+    subprocess.run([*configure, "-DASA_SOC=ascend910_93"], env=env, check=True, capture_output=True)
+    made = subprocess.run(
+        ["cmake", "--build", str(tree / "b"), "--target", "asa_kernel_build"], env=env, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    (line,) = log.read_text().splitlines()
+    words = line.split()
+    for word in ("-shared", "-xasc", "--npu-arch=dav-2201", "-std=c++17", "-O3", "-fPIC", "-DASCENDC_DUMP=0"):
+        assert word in words
+    library = Path(words[words.index("-o") + 1])
+    assert library.name == "libasa_kernel.so" and library.is_file()
+    symbols = subprocess.run(["nm", "-DC", str(library)], check=True, capture_output=True, text=True).stdout
+    assert "T asa::LaunchSparseFlashAttention(" in symbols and "asa_sparse_flash_attention_direct" in symbols
+
+
+def test_wheel_writer(tmp_path):
+    """A wheel that pip accepts, bit-equal when written twice."""
+    package = tmp_path / "tiny"
+    package.mkdir()
+    (package / "__init__.py").write_text("answer = 42\n")
+    command = [sys.executable, str(ROOT / "framework" / "packaging" / "wheel_writer.py"), str(package), "1.5"]
+    wheels = []
+    for out in ("a", "b"):
+        subprocess.run([*command, str(tmp_path / out)], check=True, capture_output=True)
+        wheels.append(tmp_path / out / "tiny-1.5-py3-none-any.whl")
+    assert wheels[0].read_bytes() == wheels[1].read_bytes()
+    with zipfile.ZipFile(wheels[0]) as archive:
+        assert archive.testzip() is None and "tiny-1.5.dist-info/RECORD" in archive.namelist()
+    target = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*pip, str(wheels[0])], check=True)
+    code = f"import sys; sys.path.insert(0, {str(target)!r}); import tiny; assert tiny.answer == 42"
+    subprocess.run([sys.executable, "-c", code], check=True)
