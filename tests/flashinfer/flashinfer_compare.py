@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and the comparison with float64 that the tests of the FlashInfer-compatible API share."""
+"""What the tests of the FlashInfer-compatible API share: inputs, and comparison with float64.
+
+ASA_EXAMPLES=n draws n random configurations a property (default: few enough for every run). No conftest.py: other
+folders' tests import the one above by its bare name.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 
+import hypothesis
 import torch
+
+hypothesis.settings.register_profile(
+    "flashinfer", max_examples=int(os.environ.get("ASA_EXAMPLES", "40")), deadline=None, derandomize=True
+)
 
 
 def randn(*shape, seed=0, dtype=torch.float16, device="cpu"):

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import os
+from pathlib import Path
 
 import ascend_sparse_attention as flashinfer
 import pytest
@@ -13,10 +16,27 @@ from ascend_sparse_attention.golden import dense
 from flashinfer_compare import assert_matches, randn
 
 ON_GPU = torch.cuda.is_available()
+if not ON_GPU:
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is first imported
+
 #: Relative error of a probability: P is rounded to 16 bits before it meets V. Under RoPE the rotated q and k are too,
 #: which moves a logit by about its size times the same.
 P_ERROR = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 ROPE_LOGIT_ERROR = 3e-3
+
+
+@pytest.fixture(scope="session")
+def cuda_device():
+    """Where backend="cuda" runs in these tests: a GPU, or Triton's interpreter on the CPU."""
+    pytest.importorskip("triton", reason="the CUDA backend needs the triton package (a GPU, or its interpreter)")
+    if ON_GPU:
+        return torch.device("cuda", torch.cuda.current_device())
+    path = Path(__file__).parents[1] / "cuda_kernels" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("cuda_kernels_conftest", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module._let_one_element_arrays_index()
+    return torch.device("cpu")
 
 
 def agree(got, golden, v, *arguments, dtype=torch.float16, rope=False, **words):
