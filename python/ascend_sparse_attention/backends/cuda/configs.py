@@ -88,8 +88,11 @@ def block_config(
 ) -> BlockConfig:
     """The configuration for block rows of `rows` stacked rows (tokens times group) and blocks of `block_cols` keys."""
     wide = max(head_dim_qk, head_dim_vo)
+    if wide == 256 and rows > 16 and not rope and dtype.itemsize == 2:
+        # Twice the accumulators: 64 keys a step leave room for Q, two steps and the registers of 64 x 256 floats.
+        return BlockConfig(128 if rows > 64 else 64, 64, 8 if rows > 64 else 4, 2, ring=2)
     if rope or dtype.itemsize != 2 or wide > 128:
-        # RoPE keeps the rotated halves of K in registers; heads above 128 double the accumulators.
+        # RoPE keeps the rotated halves of K in registers; other heads above 128 are cut in two pieces.
         block_m = 16 if rows <= 16 else 64
         block_n = 32 if wide > 256 or dtype == torch.float32 else 64
         return BlockConfig(block_m, block_n, 4, 2)
@@ -137,7 +140,7 @@ def prefill_config(*, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, ro
     if rope or wide > 256 or dtype.itemsize != 2:
         return BlockConfig(64, 32 if wide > 256 or dtype == torch.float32 else 64, 4, 2)
     if wide > 128:
-        return BlockConfig(128, 64, 8, 2)
+        return BlockConfig(128, 64, 8, 2, ring=2 if wide == 256 else 0)
     return BlockConfig(128, 128, 8, 2, ring=2)
 
 

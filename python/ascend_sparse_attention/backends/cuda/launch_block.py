@@ -100,8 +100,8 @@ def _hopper_serves(call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
         and call.logits_soft_cap <= 0
         and call.scaled == 0
         and call.sm_scale > 0
-        and q.shape[2] in (64, 128)
-        and v.shape[2] in (64, 128)
+        and q.shape[2] in (64, 128, 256)
+        and v.shape[2] in (64, 128, 256)
         and k.shape[0] > 0
         and all(aligned(x) for x in (q, k, v))
     )

@@ -123,7 +123,8 @@ def walk(
 ):  # fmt: skip
     """Steps [t_begin, t_end) of the online softmax."""
     n = tl.arange(0, BN)
-    for t in range(t_begin, t_end):
+    # The careful loop is rare, so it takes no room in shared memory for steps in flight.
+    for t in tl.range(t_begin, t_end, num_stages=1 if CAREFUL else None):
         key = step_keys(stream, begin, t, kv_len, KEYS, C, SEGMENTS, BN)
         local = t * BN + n
         live = (local < kv_len) & (key < num_keys)
