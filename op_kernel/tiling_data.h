@@ -42,6 +42,7 @@ struct UbPlan {
     uint32_t probs;         // one step of probabilities in the io type
     uint32_t reduce;        // block maxima or sums of one step
     uint32_t rowStat;       // one float32 per row of a step; there are five
+    uint32_t scale;         // one block
     uint32_t rowBlock;      // one 32-byte block per row of a step; there are two
     uint32_t total;
 };
@@ -92,6 +93,7 @@ struct TilingData {
     uint32_t headsPerPart;
     uint32_t keyParts;
     uint32_t keysPerPart;   // index slots
+    uint32_t headPasses;    // an item's heads go through the cube and softmax in this many passes
 
     // Ring: ringSlots slots of tasksPerItem tasks. A task is ringRows rows of ringRow elements (key, then value unless it
     // is key's prefix), and, with queryViaRing, g rows of dk elements.
@@ -99,6 +101,7 @@ struct TilingData {
     uint32_t ringRows;
     uint32_t ringRow;
     uint32_t queryViaRing;
+    uint32_t warmQuery;     // the AIVs read the next item's query rows ahead, so that the AIC finds them in L2
     uint32_t pairKeys;      // two rows of key, of value, many rows of query fit one strided copy
     uint32_t pairValues;
     uint32_t blockQuery;
@@ -122,7 +125,7 @@ struct TilingData {
     L1Plan l1;
 
     // Workspace, in bytes: per core at core * coreStride, the regions at these offsets; partial results after all cores.
-    uint64_t coreStride;
+    uint64_t coreStride;        // scores and probabilities have kPipelineSlots slots
     uint64_t ringSlotBytes;
     uint64_t scoresOffset;
     uint64_t scoresSlotBytes;
@@ -135,9 +138,10 @@ struct TilingData {
 constexpr uint32_t kKeyBlock = 128;         // keys of one L1 block and one score tile
 constexpr uint32_t kChunkRows = 128;        // query rows of one Mmad
 constexpr uint32_t kKvBuffers = 3;
+constexpr uint32_t kPipelineSlots = 2;      // of scores and of probabilities
 constexpr uint32_t kCube = 16;              // side of a fractal
 constexpr uint32_t kLanes = 64;             // float32 elements of one vector repeat
-constexpr uint32_t kUnitsPerItem = 4;       // a flag counter holds 15, and up to 3 items may be under way
+constexpr uint32_t kUnitsPerItem = 4;       // a flag counter holds 15, and up to 2 items may be gathered ahead
 constexpr uint32_t kMaxTasksPerItem = 8;
 constexpr uint32_t kOutputTile = 128;       // output columns of one L0C buffer
 constexpr uint32_t kPieceColumns = 288;     // most key columns in one L1 block
@@ -220,6 +224,18 @@ ASA_SHARED Item ItemAt(const TilingData& t, uint32_t core, uint32_t index)
     const uint32_t key = keyPart * t.keysPerPart;
     return Item{t.fullTasks + taskOffset, 1,   head, Min(t.headsPerPart, t.g - head),
                 key, Min(t.keysPerPart, t.topK - key), taskOffset * t.keyParts + keyPart};
+}
+
+// The heads of one pass over an item. All passes work on the same gathered rows.
+ASA_SHARED Item PassOf(const TilingData& t, const Item& item, uint32_t pass)
+{
+    const uint32_t heads = AlignUp(CeilDiv(item.heads, t.headPasses), kCube);
+    Item part = item;
+    if (t.headPasses > 1) {
+        part.headBegin = item.headBegin + pass * heads;
+        part.heads = Min(heads, item.heads - pass * heads);
+    }
+    return part;
 }
 
 ASA_SHARED uint32_t KeyBlocks(const Item& item) { return CeilDiv(item.keys, kKeyBlock); }

@@ -34,6 +34,7 @@ struct Cut {
     uint32_t headsPerPart = 0;
     uint32_t keyParts = 1;
     uint32_t keysPerPart = 0;
+    uint32_t headPasses = 1;
     double cycles = 0;
 };
 
@@ -158,6 +159,7 @@ void WriteSizes(const Problem& p, const Cut& cut, TilingData& t)
     t.headsPerPart = cut.headsPerPart;
     t.keyParts = cut.keyParts;
     t.keysPerPart = cut.keysPerPart;
+    t.headPasses = cut.headPasses;
 }
 
 // Can one strided copy step between any two of `rows` rows? Rows that overlap cannot be stepped between either.
@@ -190,15 +192,15 @@ void PlanRing(const Platform& platform, TilingData& t)
     for (uint32_t core = 0; core < t.coreNum; ++core) {
         items = std::max(items, ItemCount(t, core));
     }
-    // Three slots let the gather run a whole item ahead; two when three would not stay in L2.
+    // Three slots let the gather run a whole item ahead; two where three would not stay in L2.
     const bool fits = kRingSlots * t.ringSlotBytes * t.coreNum <= platform.l2Bytes / 4 * 3;
     t.ringSlots = std::min(fits ? kRingSlots : 2, items);
 
     t.scoresSlotBytes = AlignUp64(static_cast<uint64_t>(t.itemRows) * t.rowPitch * sizeof(float), kSegment);
     t.probsSlotBytes = AlignUp64(static_cast<uint64_t>(t.itemRows) * t.rowPitch * kElementBytes, kSegment);
     t.scoresOffset = t.ringSlots * t.ringSlotBytes;
-    t.probsOffset = t.scoresOffset + 2 * t.scoresSlotBytes;
-    t.coreStride = t.probsOffset + 2 * t.probsSlotBytes;
+    t.probsOffset = t.scoresOffset + kPipelineSlots * t.scoresSlotBytes;
+    t.coreStride = t.probsOffset + kPipelineSlots * t.probsSlotBytes;
     t.partialOffset = t.coreStride * t.coreNum;
     t.workspaceBytes = t.partialOffset;
     if (t.keyParts > 1) {
@@ -232,7 +234,8 @@ void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData&
     const uint32_t share = FirstRows(t.itemRows);
     t.stepRows = Min(kScoreStepBytes / (t.rowPitch * static_cast<uint32_t>(sizeof(float))), share);
     // Where copies bind, scores are there long before the gather ends; where the cube binds, they come late.
-    t.softmaxAfter = cycles.gather > cycles.Cube() ? 25 : 50;
+    t.softmaxAfter = 75;
+    t.warmQuery = !t.queryViaRing && cycles.gather < cycles.Cube() && t.ringSlots > 1;
 
     const uint32_t chunks = t.rowPitch / kLanes;
     t.ub.rawIndex = AlignUp(t.topK, kLanes) * sizeof(int32_t);
@@ -243,10 +246,13 @@ void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData&
     t.ub.reduce = AlignUp(t.stepRows * chunks * kStatBlock * sizeof(float), 256);
     t.ub.rowStat = AlignUp(t.stepRows, kLanes) * sizeof(float);
     t.ub.rowBlock = AlignUp(t.stepRows, kStatBlock) * kStatBlock * sizeof(float);
+    t.ub.scale = kStatBlock * sizeof(float);
     const uint32_t others = t.ub.rawIndex + 2 * (t.ub.indexList + t.ub.indexMask + t.ub.scores + t.ub.rowBlock) +
-                            t.ub.probs + t.ub.reduce + 5 * t.ub.rowStat;
+                            t.ub.probs + t.ub.reduce + 5 * t.ub.rowStat + t.ub.scale;
     const uint32_t tile = Min(kGatherTileBytes, (platform.ubBytes - others) / 2);
-    t.gatherRows = Min(kKeyBlock / 2, tile / rowBytes / 2 * 2);
+    // A full block's share of 64 rows in equal tiles.
+    const uint32_t most = Min(kKeyBlock / 2, tile / rowBytes / 2 * 2);
+    t.gatherRows = AlignUp(CeilDiv(kKeyBlock / 2, CeilDiv(kKeyBlock / 2, most)), 2);
     t.ub.gatherTile = t.gatherRows * rowBytes;
     t.ub.total = others + 2 * t.ub.gatherTile;
 }

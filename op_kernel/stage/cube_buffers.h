@@ -70,23 +70,29 @@ public:
         AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kProbsEvent);
     }
 
-    // --- L1: key and value blocks -------------------------------------------------------------------------------------
+    // --- L1: key and value blocks: loaded in order, used in order, up to kKvBuffers loads ahead of the use ---------------
+    // The buffer for the next load; Loaded follows the copy.
     __aicore__ inline AscendC::LocalTensor<T> AcquireKv()
     {
-        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kKvEvent + kvSlot_);
-        return kv_[kvSlot_ * kvElements_];
+        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kKvEvent + loadSlot_);
+        return kv_[loadSlot_ * kvElements_];
     }
-    __aicore__ inline uint32_t KvSlot() const { return kvSlot_; }
-    // The block (and whatever was loaded before it) is needed by the next L1 -> L0 copies.
-    __aicore__ inline void PublishKv()
+    __aicore__ inline void LoadedKv()
     {
-        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kKvEvent + kvSlot_);
-        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kKvEvent + kvSlot_);
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kKvEvent + loadSlot_);
+        loadSlot_ = NextKv(loadSlot_);
     }
+    // The oldest block that was loaded, once it is there.
+    __aicore__ inline AscendC::LocalTensor<T> UseKv()
+    {
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kKvEvent + useSlot_);
+        return kv_[useSlot_ * kvElements_];
+    }
+    __aicore__ inline uint32_t UseSlot() const { return useSlot_; }
     __aicore__ inline void ReleaseKv()
     {
-        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kKvEvent + kvSlot_);
-        kvSlot_ = kvSlot_ + 1 == kKvBuffers ? 0 : kvSlot_ + 1;
+        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kKvEvent + useSlot_);
+        useSlot_ = NextKv(useSlot_);
     }
 
     // --- L1: query chunks ---------------------------------------------------------------------------------------------
@@ -95,6 +101,9 @@ public:
         AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kQueryEvent + querySlot_);
         return query_[querySlot_ * (queryBytes_ / sizeof(T))];
     }
+    // Comes before the first use of the chunk.
+    __aicore__ inline void LoadedQuery() { AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kQueryEvent + querySlot_); }
+    __aicore__ inline void UseQuery() { AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kQueryEvent + querySlot_); }
     __aicore__ inline void ReleaseQuery()
     {
         AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kQueryEvent + querySlot_);
@@ -103,6 +112,11 @@ public:
 
     // --- L1: probabilities --------------------------------------------------------------------------------------------
     __aicore__ inline void AcquireProbs() { AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(kProbsEvent); }
+    __aicore__ inline void LoadedProbs()
+    {
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(kProbsEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(kProbsEvent);
+    }
     __aicore__ inline void ReleaseProbs() { AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(kProbsEvent); }
     AscendC::LocalTensor<T> probs;
 
@@ -159,6 +173,8 @@ private:
     static constexpr int32_t kQueryEvent = kKvBuffers;
     static constexpr int32_t kProbsEvent = kQueryEvent + 2;
 
+    static __aicore__ inline uint32_t NextKv(uint32_t slot) { return slot + 1 == kKvBuffers ? 0 : slot + 1; }
+
     AscendC::TPipe& pipe_;
     AscendC::TBuf<AscendC::TPosition::A1> queryBuf_;
     AscendC::TBuf<AscendC::TPosition::B1> kvBuf_;
@@ -176,7 +192,8 @@ private:
     uint32_t queryBytes_;
     uint32_t querySlots_;
     uint32_t kvElements_;
-    uint32_t kvSlot_ = 0;
+    uint32_t loadSlot_ = 0;
+    uint32_t useSlot_ = 0;
     uint32_t querySlot_ = 0;
     uint32_t leftSlot_ = 0;
     uint32_t rightSlot_ = 0;

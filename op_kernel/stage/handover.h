@@ -5,10 +5,12 @@
 //   probs    2 slots of io type [itemRows, rowPitch], written by the AIVs
 // Partial results of split tasks lie behind the regions of all blocks.
 //
-// Flags count, and never beyond 15: rows are handed over at most kUnitsPerItem times an item with at most ringSlots items
-// under way; the others once an item with at most two under way. Score and probability slots need no flag for "free":
-// the AIC multiplies item i's probabilities before it writes scores i + 2 over those of i, and the AIVs see scores i + 2
-// only after that.
+// Flags count, and never beyond 15. Rows are handed over at most kUnitsPerItem times an item, and the AIVs gather at most
+// two items ahead, for they want item i's scores before they begin with item i + 2. The other flags are raised once a
+// pass or item, with at most two or ringSlots of them under way.
+//
+// Score and probability slots need no flag for "free": the AIC multiplies pass i's probabilities before it writes scores
+// i + 2 over those of i, and the AIVs write probabilities i + 2 only after they have seen those scores.
 #pragma once
 
 #include "kernel_operator.h"
@@ -22,8 +24,6 @@ constexpr uint16_t kScoresReady = 1;   // AIC -> AIV: the scores of an item are 
 constexpr uint16_t kProbsReady = 2;    // AIV -> AIC: the probabilities of an item are in GM
 constexpr uint16_t kSlotFree = 3;      // AIC -> AIV: an item's ring slot has been read for the last time
 constexpr uint16_t kPartialsReady = 4; // AIC -> AIV: all partial outputs of the block are in GM
-
-constexpr uint32_t kPipelineSlots = 2;
 
 struct Arguments {
     GM_ADDR query;
@@ -49,6 +49,9 @@ struct BlockRegion {
         scores.SetGlobalBuffer((__gm__ float*)(base + t.scoresOffset));
         probs.SetGlobalBuffer((__gm__ T*)(base + t.probsOffset));
     }
+
+    __aicore__ inline uint64_t Scores(uint32_t pass) const { return pass % kPipelineSlots * scoresElements; }
+    __aicore__ inline uint64_t Probs(uint32_t pass) const { return pass % kPipelineSlots * probsElements; }
 
     __aicore__ inline uint64_t Task(uint32_t slot, uint32_t task) const
     {

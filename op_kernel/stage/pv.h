@@ -19,27 +19,66 @@ public:
         output_.SetGlobalBuffer((__gm__ T*)args.output);
     }
 
-    // `slotReused`: a later item of this block will be gathered into this item's ring slot.
-    __aicore__ inline void Run(const Item& item, uint32_t index, bool slotReused)
+    // Pass `index` of the block. `freesSlot`: this is the last use of the ring slot before other rows are gathered into
+    // it. `meanwhile` is called once, when half of the loads have been issued.
+    template <typename Meanwhile>
+    __aicore__ inline void Run(const Item& item, uint32_t index, uint32_t ringSlot, bool freesSlot,
+                               const Meanwhile& meanwhile)
     {
-        AscendC::CrossCoreWaitFlag(kProbsReady);
-        const uint32_t ringSlot = index % t_.ringSlots;
-        const uint64_t probs = index % kPipelineSlots * region_.probsElements;
+        const uint64_t probs = region_.Probs(index);
         for (uint32_t task = 0; task < item.tasks; ++task) {
             const uint64_t values = region_.Task(ringSlot, task) + (t_.valueIsKeyPrefix ? 0 : t_.dk);
             for (uint32_t chunk = 0; chunk < item.heads; chunk += kChunkRows) {
+                const uint32_t rows = Min(kChunkRows, item.heads - chunk);
                 const uint64_t row = static_cast<uint64_t>(task) * item.heads + chunk;
-                Chunk(item, task, chunk, Min(kChunkRows, item.heads - chunk), values, probs + row * t_.rowPitch);
+                Begin(item, values);
+                // Values do not depend on the softmax: their first loads are on the way before it is waited for.
+                if (row == 0) {
+                    AscendC::CrossCoreWaitFlag(kProbsReady);
+                }
+                const bool last = task + 1 == item.tasks && chunk + kChunkRows >= item.heads;
+                Chunk(item, task, chunk, rows, probs + row * t_.rowPitch, last, meanwhile);
             }
         }
-        if (slotReused) {
+        if (freesSlot) {
             AscendC::CrossCoreSetFlag<2, PIPE_MTE2>(kSlotFree);
         }
     }
 
 private:
-    __aicore__ inline void Chunk(const Item& item, uint32_t task, uint32_t chunk, uint32_t rows, uint64_t values,
-                                 uint64_t probs)
+    static constexpr uint32_t kAhead = 2;  // value blocks loaded before they are needed
+
+    // A chunk's value blocks, in the order of their use: all keys of the first group of columns, and so on.
+    __aicore__ inline void Begin(const Item& item, uint64_t values)
+    {
+        values_ = values;
+        loadGroup_ = 0;
+        loadBlock_ = 0;
+        for (uint32_t ahead = 0; ahead < kAhead; ++ahead) {
+            LoadNext(item);
+        }
+    }
+
+    __aicore__ inline void LoadNext(const Item& item)
+    {
+        if (loadGroup_ >= t_.dv) {
+            return;
+        }
+        const uint32_t keys = BlockRows(item, loadBlock_);
+        const uint32_t columns = Min(t_.valueGroup, t_.dv - loadGroup_);
+        const uint64_t first = values_ + static_cast<uint64_t>(loadBlock_) * kKeyBlock * t_.ringRow + loadGroup_;
+        CopyToNz(buffers_.AcquireKv(), region_.ring[first], keys, columns, t_.ringRow, keys);
+        buffers_.LoadedKv();
+        ++loadBlock_;
+        if (loadBlock_ == KeyBlocks(item)) {
+            loadBlock_ = 0;
+            loadGroup_ += t_.valueGroup;
+        }
+    }
+
+    template <typename Meanwhile>
+    __aicore__ inline void Chunk(const Item& item, uint32_t task, uint32_t chunk, uint32_t rows, uint64_t probs, bool last,
+                                 const Meanwhile& meanwhile)
     {
         const uint32_t blocks = KeyBlocks(item);
         const uint32_t padRows = AlignUp(rows, kCube);
@@ -47,6 +86,9 @@ private:
             buffers_.AcquireProbs();
         }
         for (uint32_t group = 0; group < t_.dv; group += t_.valueGroup) {
+            if (last && group + t_.valueGroup >= t_.dv) {
+                meanwhile();
+            }
             const uint32_t columns = Min(t_.valueGroup, t_.dv - group);
             // Two accumulators share a group wider than one of them, so that every value block is loaded once.
             const uint32_t tiles = CeilDiv(columns, kOutputTile);
@@ -57,15 +99,13 @@ private:
             }
             for (uint32_t block = 0; block < blocks; ++block) {
                 const uint32_t keys = BlockRows(item, block);
-                AscendC::LocalTensor<T> right = buffers_.AcquireKv();
-                const uint32_t place = t_.probsResident ? block : buffers_.KvSlot();
+                const uint32_t place = t_.probsResident ? block : buffers_.UseSlot();
                 AscendC::LocalTensor<T> left = buffers_.probs[place * padRows * kKeyBlock];
                 if (group == 0 || !t_.probsResident) {
                     CopyToNz(left, region_.probs[probs + block * kKeyBlock], rows, keys, t_.rowPitch, padRows);
+                    buffers_.LoadedProbs();
                 }
-                CopyToNz(right, region_.ring[values + static_cast<uint64_t>(block) * kKeyBlock * t_.ringRow + group], keys,
-                         columns, t_.ringRow, keys);
-                buffers_.PublishKv();
+                const AscendC::LocalTensor<T> right = buffers_.UseKv();
                 AscendC::LocalTensor<T> l0a = buffers_.AcquireLeft();
                 LoadLeft(l0a, left, padRows, keys, 0, keys);
                 for (uint32_t tile = 0; tile < tiles; ++tile) {
@@ -77,6 +117,7 @@ private:
                 }
                 buffers_.ReleaseLeft();
                 buffers_.ReleaseKv();
+                LoadNext(item);
             }
             for (uint32_t tile = 0; tile < tiles; ++tile) {
                 const uint32_t acc = first ^ tile;
@@ -110,6 +151,9 @@ private:
     const BlockRegion<T>& region_;
     PartialRegion partial_;
     AscendC::GlobalTensor<T> output_;
+    uint64_t values_ = 0;
+    uint32_t loadGroup_ = 0;
+    uint32_t loadBlock_ = 0;
 };
 
 }  // namespace asa

@@ -18,53 +18,68 @@ public:
         query_.SetGlobalBuffer((__gm__ T*)query);
     }
 
-    __aicore__ inline void Run(const Item& item, uint32_t index)
+    // Pass `index` of the block. `ringSlot` holds the item's rows; `firstPass`: they have not been waited for yet.
+    __aicore__ inline void Run(const Item& item, uint32_t index, uint32_t ringSlot, bool firstPass)
     {
-        const uint32_t ringSlot = index % t_.ringSlots;
-        const uint64_t scores = index % kPipelineSlots * region_.scoresElements;
+        const uint64_t scores = region_.Scores(index);
         for (uint32_t task = 0; task < item.tasks; ++task) {
             for (uint32_t chunk = 0; chunk < item.heads; chunk += kChunkRows) {
                 const uint32_t rows = Min(kChunkRows, item.heads - chunk);
                 const uint64_t out = scores + (static_cast<uint64_t>(task) * item.heads + chunk) * t_.rowPitch;
-                Chunk(item, ringSlot, task, chunk, rows, out);
+                Chunk(item, ringSlot, task, chunk, rows, out, firstPass && chunk == 0);
             }
         }
         AscendC::CrossCoreSetFlag<2, PIPE_FIX>(kScoresReady);
     }
 
+    // Loads the first query chunk of the pass that Run is called for next, while the cube is still busy with another.
+    __aicore__ inline void Prefetch(const Item& item)
+    {
+        if (t_.queryViaRing || prefetched_) {
+            return;
+        }
+        left_ = buffers_.AcquireQuery();
+        LoadQuery(left_, item, 0, 0, 0, Min(kChunkRows, item.heads));
+        prefetched_ = true;
+    }
+
 private:
     __aicore__ inline void Chunk(const Item& item, uint32_t ringSlot, uint32_t task, uint32_t chunk, uint32_t rows,
-                                 uint64_t out)
+                                 uint64_t out, bool waits)
     {
         const uint64_t ring = region_.Task(ringSlot, task);
         const uint32_t blocks = KeyBlocks(item);
         const uint32_t columns = t_.dk / t_.keyPieces;
-        AscendC::LocalTensor<T> left;
+        // Query rows that come straight from the query need not wait for the gather.
+        if (!t_.queryViaRing && !prefetched_) {
+            left_ = buffers_.AcquireQuery();
+            LoadQuery(left_, item, ring, task, chunk, rows);
+        }
+        prefetched_ = false;
+        bool queryUsed = false;
         for (uint32_t block = 0; block < blocks; ++block) {
-            // Query rows of its own accord need not wait for the gather.
-            if (block == 0 && !t_.queryViaRing) {
-                left = buffers_.AcquireQuery();
-                LoadQuery(left, item, ring, task, chunk, rows);
-            }
-            // Every chunk needs all keys, but they are handed over only once.
-            if (chunk == 0 && UnitBegins(t_, item, task, block)) {
+            if (waits && UnitBegins(t_, item, task, block)) {
                 AscendC::CrossCoreWaitFlag(kRowsReady);
             }
             if (block == 0 && t_.queryViaRing) {
-                left = buffers_.AcquireQuery();
-                LoadQuery(left, item, ring, task, chunk, rows);
+                left_ = buffers_.AcquireQuery();
+                LoadQuery(left_, item, ring, task, chunk, rows);
             }
             const uint32_t keys = BlockRows(item, block);
             const uint32_t acc = buffers_.AccSlot();
             buffers_.AcquireAcc(acc);
             for (uint32_t piece = 0; piece < t_.keyPieces; ++piece) {
                 const uint32_t column = piece * columns;
-                AscendC::LocalTensor<T> right = buffers_.AcquireKv();
-                CopyToNz(right, region_.ring[ring + static_cast<uint64_t>(block) * kKeyBlock * t_.ringRow + column], keys,
-                         columns, t_.ringRow, keys);
-                buffers_.PublishKv();
+                const uint64_t first = ring + static_cast<uint64_t>(block) * kKeyBlock * t_.ringRow + column;
+                CopyToNz(buffers_.AcquireKv(), region_.ring[first], keys, columns, t_.ringRow, keys);
+                buffers_.LoadedKv();
+                if (!queryUsed) {
+                    buffers_.UseQuery();
+                    queryUsed = true;
+                }
+                const AscendC::LocalTensor<T> right = buffers_.UseKv();
                 for (uint32_t k = 0; k < columns; k += t_.keyStep) {
-                    Step(buffers_.Acc(acc), left, right, rows, keys, column, k);
+                    Step(buffers_.Acc(acc), right, rows, keys, column, k);
                 }
                 buffers_.ReleaseKv();
             }
@@ -83,20 +98,20 @@ private:
         if (t_.queryViaRing) {
             const uint64_t first = ring + static_cast<uint64_t>(t_.ringRows) * t_.ringRow;
             CopyToNz(dst, region_.ring[first + static_cast<uint64_t>(head) * t_.dk], rows, t_.dk, t_.dk, padRows);
-            return;
+        } else {
+            const TaskId id = LocateTask(t_, item.task + task);
+            const uint64_t first = id.b * t_.query.b + id.s1 * t_.query.s +
+                                   (static_cast<uint64_t>(id.n2) * t_.g + head) * t_.query.n;
+            CopyToNz(dst, query_[first], rows, t_.dk, t_.query.n, padRows);
         }
-        const TaskId id = LocateTask(t_, item.task + task);
-        const uint64_t first = id.b * t_.query.b + id.s1 * t_.query.s +
-                               (static_cast<uint64_t>(id.n2) * t_.g + head) * t_.query.n;
-        CopyToNz(dst, query_[first], rows, t_.dk, t_.query.n, padRows);
+        buffers_.LoadedQuery();
     }
 
-    __aicore__ inline void Step(const AscendC::LocalTensor<float>& acc, const AscendC::LocalTensor<T>& left,
-                                const AscendC::LocalTensor<T>& right, uint32_t rows, uint32_t keys, uint32_t column,
-                                uint32_t k)
+    __aicore__ inline void Step(const AscendC::LocalTensor<float>& acc, const AscendC::LocalTensor<T>& right,
+                                uint32_t rows, uint32_t keys, uint32_t column, uint32_t k)
     {
         AscendC::LocalTensor<T> l0a = buffers_.AcquireLeft();
-        LoadLeft(l0a, left, AlignUp(rows, kCube), t_.dk, column + k, t_.keyStep);
+        LoadLeft(l0a, left_, AlignUp(rows, kCube), t_.dk, column + k, t_.keyStep);
         AscendC::LocalTensor<T> l0b = buffers_.AcquireRight();
         LoadRightTransposed(l0b, right, keys, k, t_.keyStep);
         buffers_.PublishRight();
@@ -109,6 +124,8 @@ private:
     CubeBuffers<T>& buffers_;
     const BlockRegion<T>& region_;
     AscendC::GlobalTensor<T> query_;
+    AscendC::LocalTensor<T> left_;
+    bool prefetched_ = false;
 };
 
 }  // namespace asa

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probabilities of an item: scores -> exp(scale S - max) / sum, in float32, rounded once to the io type. Rows are complete
+// Probabilities of an item: scores -> exp(scale S - shift) / sum with shift = max(scale S), in float32, rounded once to the io type. Rows are complete
 // (topK <= 2048), so one pass is enough and the output needs no later correction. Each AIV does half of the item's rows,
 // a few at a time; the next step's scores are on their way meanwhile.
 //
@@ -25,13 +25,13 @@ public:
         pipe.InitBuffer(probsBuf_, t.ub.probs);
         pipe.InitBuffer(reduceBuf_, t.ub.reduce);
         pipe.InitBuffer(statBuf_, kStats * t.ub.rowStat);
-        pipe.InitBuffer(blockBuf_, kRowBlocks * t.ub.rowBlock);
+        pipe.InitBuffer(blockBuf_, kRowBlocks * t.ub.rowBlock + t.ub.scale);
         scores_ = scoresBuf_.Get<float>();
         probs_ = probsBuf_.Get<T>();
         reduce_ = reduceBuf_.Get<float>();
         const uint32_t stat = t.ub.rowStat / sizeof(float);
         AscendC::LocalTensor<float> stats = statBuf_.Get<float>();
-        max_ = stats;
+        shift_ = stats;
         sum_ = stats[stat];
         inverse_ = stats[2 * stat];
         one_ = stats[3 * stat];
@@ -39,6 +39,7 @@ public:
         AscendC::LocalTensor<float> blocks = blockBuf_.Get<float>();
         rowBlock_ = blocks;
         outBlock_ = blocks[t.ub.rowBlock / sizeof(float)];
+        scale_ = blocks[2 * t.ub.rowBlock / sizeof(float)];
         chunks_ = t.rowPitch / kLanes;
     }
 
@@ -50,6 +51,7 @@ public:
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kProbsEvent);
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
         AscendC::Duplicate(one_, 1.0f, static_cast<int32_t>(t_.ub.rowStat / sizeof(float)));
+        AscendC::Duplicate(scale_, t_.scale, static_cast<int32_t>(kBlockLanes));
     }
 
     __aicore__ inline void Close()
@@ -66,13 +68,13 @@ public:
         return CeilDiv(RowEnd(item) - RowBegin(item), t_.stepRows);
     }
 
-    // Waits for the item's scores and starts to load them.
-    __aicore__ inline void Begin(const Item& item, uint32_t index)
+    // Waits for the scores of pass `index` of the block and starts to load them; `gathered` counts the items.
+    __aicore__ inline void Begin(const Item& item, uint32_t index, uint32_t gathered)
     {
         item_ = item;
-        index_ = index;
-        scoresBase_ = index % kPipelineSlots * region_.scoresElements;
-        probsBase_ = index % kPipelineSlots * region_.probsElements;
+        gathered_ = gathered;
+        scoresBase_ = region_.Scores(index);
+        probsBase_ = region_.Probs(index);
         row_ = RowBegin(item);
         end_ = RowEnd(item);
         loaded_ = row_;
@@ -125,19 +127,27 @@ private:
     {
         const RowTile tile{rows, chunks_};
         const uint8_t repeats = tile.Repeats();
-        const AscendC::UnaryRepeatParams same(1, 1, 8, 8);
         AscendC::LocalTensor<float> s = Scores(buffer_);
         AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kScoresEvent + buffer_);
-        AscendC::Muls(s, s, t_.scale, static_cast<uint64_t>(kLanes), repeats, same);
+        // The extreme that gives the largest scale * S; columns without a key must not win.
+        if (t_.scale < 0.0f) {
+            MaskTails(s, tile, -kMinusInfinity);
+            FoldRows<Fold::kMin>(shift_, s, reduce_, tile);
+        } else {
+            MaskTails(s, tile, kMinusInfinity);
+            FoldRows<Fold::kMax>(shift_, s, reduce_, tile);
+        }
         AscendC::PipeBarrier<PIPE_V>();
-        MaskTails(s, tile);
-        FoldRows<Fold::kMax>(max_, s, reduce_, tile);
+        AscendC::Muls(shift_, shift_, -t_.scale, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
-        SpreadRows(rowBlock_, max_, rows);
+        SpreadRows(rowBlock_, shift_, rows);
         AscendC::PipeBarrier<PIPE_V>();
-        ApplyRows<RowOp::kSub>(s, rowBlock_, tile);
+        ScaleAddRows(s, scale_, rowBlock_, tile);
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Exp(s, s, static_cast<uint64_t>(kLanes), repeats, same);
+        if (t_.scale == 0.0f) {
+            MaskTails(s, tile, kMinusInfinity);  // 0 x inf is NaN
+        }
+        AscendC::Exp(s, s, static_cast<uint64_t>(kLanes), repeats, AscendC::UnaryRepeatParams(1, 1, 8, 8));
         AscendC::PipeBarrier<PIPE_V>();
         FoldRows<Fold::kSum>(sum_, s, reduce_, tile);
         AscendC::PipeBarrier<PIPE_V>();
@@ -145,7 +155,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         SpreadRows(rowBlock_, inverse_, rows);
         AscendC::PipeBarrier<PIPE_V>();
-        ApplyRows<RowOp::kMul>(s, rowBlock_, tile);
+        MultiplyRows(s, rowBlock_, tile);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kProbsEvent);
         AscendC::Cast(probs_, s, AscendC::RoundMode::CAST_RINT, static_cast<uint64_t>(kLanes), repeats,
@@ -173,15 +183,15 @@ private:
     }
 
     // Columns without a key. A task without any key is given finite scores; its probabilities are cleared later.
-    __aicore__ inline void MaskTails(const AscendC::LocalTensor<float>& s, const RowTile& tile)
+    __aicore__ inline void MaskTails(const AscendC::LocalTensor<float>& s, const RowTile& tile, float value)
     {
         bool filled = false;
         for (uint32_t row = row_; row < row_ + tile.rows;) {
             uint32_t task = 0;
             const uint32_t span = Span(row, tile.rows, task);
-            const uint32_t valid = gather_.Valid(index_, task);
+            const uint32_t valid = gather_.Valid(gathered_, task);
             if (valid < tile.Pitch()) {
-                FillTail(s[(row - row_) * tile.Pitch()], span, valid, valid == 0 ? 0.0f : kMinusInfinity, tile);
+                FillTail(s[(row - row_) * tile.Pitch()], span, valid, valid == 0 ? 0.0f : value, tile);
                 filled = true;
             }
             row += span;
@@ -196,7 +206,7 @@ private:
         for (uint32_t row = row_; row < row_ + rows;) {
             uint32_t task = 0;
             const uint32_t span = Span(row, rows, task);
-            if (gather_.Valid(index_, task) == 0) {
+            if (gather_.Valid(gathered_, task) == 0) {
                 AscendC::PipeBarrier<PIPE_V>();
                 AscendC::LocalTensor<uint16_t> empty =
                     probs_[(row - row_) * t_.rowPitch].template ReinterpretCast<uint16_t>();
@@ -206,13 +216,13 @@ private:
         }
     }
 
-    // Log-sum-exp, base 2: (max + ln(sum)) / ln(2).
+    // Log-sum-exp, base 2: (max + ln(sum)) / ln(2), with max = -shift.
     __aicore__ inline void StoreLse(uint32_t rows)
     {
         constexpr float kLog2E = 1.4426950408889634f;
         AscendC::Ln(log_, sum_, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Add(log_, log_, max_, static_cast<int32_t>(rows));
+        AscendC::Sub(log_, log_, shift_, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Muls(log_, log_, kLog2E, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
@@ -243,9 +253,10 @@ private:
     __aicore__ inline void StorePartial(uint32_t rows)
     {
         const uint64_t first = (static_cast<uint64_t>(item_.part) * t_.g + item_.headBegin + row_) * kStatBlock;
+        AscendC::Muls(log_, shift_, -1.0f, static_cast<int32_t>(rows));
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
-        SpreadRows(outBlock_, max_, rows);
         AscendC::PipeBarrier<PIPE_V>();
+        SpreadRows(outBlock_, log_, rows);
         SpreadRows(rowBlock_, sum_, rows);
         OverrideEmpty(rowBlock_, rows, 0.0f);
         AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kStatEvent);
@@ -253,7 +264,7 @@ private:
         AscendC::DataCopy(partial_.max[first], outBlock_, rows * kStatBlock);
         AscendC::DataCopy(partial_.sum[first], rowBlock_, rows * kStatBlock);
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
-        // The next step spreads its maxima over the sums' block.
+        // The next step spreads its shifts over the sums' block.
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kSumEvent);
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kSumEvent);
     }
@@ -263,7 +274,7 @@ private:
         for (uint32_t row = row_; row < row_ + rows;) {
             uint32_t task = 0;
             const uint32_t span = Span(row, rows, task);
-            if (gather_.Valid(index_, task) == 0) {
+            if (gather_.Valid(gathered_, task) == 0) {
                 AscendC::PipeBarrier<PIPE_V>();
                 AscendC::Duplicate(blocks[(row - row_) * kBlockLanes], value, static_cast<int32_t>(span * kBlockLanes));
             }
@@ -293,17 +304,18 @@ private:
     AscendC::LocalTensor<float> scores_;
     AscendC::LocalTensor<T> probs_;
     AscendC::LocalTensor<float> reduce_;
-    AscendC::LocalTensor<float> max_;
+    AscendC::LocalTensor<float> shift_;
     AscendC::LocalTensor<float> sum_;
     AscendC::LocalTensor<float> inverse_;
     AscendC::LocalTensor<float> one_;
     AscendC::LocalTensor<float> log_;
     AscendC::LocalTensor<float> rowBlock_;
     AscendC::LocalTensor<float> outBlock_;
+    AscendC::LocalTensor<float> scale_;
     uint32_t chunks_;
 
     Item item_;
-    uint32_t index_ = 0;
+    uint32_t gathered_ = 0;
     uint64_t scoresBase_ = 0;
     uint64_t probsBase_ = 0;
     uint32_t row_ = 0;

@@ -23,7 +23,7 @@ struct RowTile {
     __aicore__ inline bool StepsRows() const { return chunks * kBlockLanes <= kMaxRepeatStride; }
 };
 
-enum class Fold { kMax, kSum };
+enum class Fold { kMax, kMin, kSum };
 
 template <Fold fold>
 __aicore__ inline void FoldBlocks(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
@@ -31,6 +31,8 @@ __aicore__ inline void FoldBlocks(const AscendC::LocalTensor<float>& dst, const 
 {
     if constexpr (fold == Fold::kMax) {
         AscendC::BlockReduceMax(dst, src, repeats, kLanes, 1, 1, 8);
+    } else if constexpr (fold == Fold::kMin) {
+        AscendC::BlockReduceMin(dst, src, repeats, kLanes, 1, 1, 8);
     } else {
         AscendC::BlockReduceSum(dst, src, repeats, kLanes, 1, 1, 8);
     }
@@ -43,12 +45,14 @@ __aicore__ inline void FoldPair(const AscendC::LocalTensor<float>& dst, const As
     const AscendC::BinaryRepeatParams params(1, 1, 1, stride, stride, stride);
     if constexpr (fold == Fold::kMax) {
         AscendC::Max(dst, dst, src, lanes, rows, params);
+    } else if constexpr (fold == Fold::kMin) {
+        AscendC::Min(dst, dst, src, lanes, rows, params);
     } else {
         AscendC::Add(dst, dst, src, lanes, rows, params);
     }
 }
 
-// dst[row] = max or sum of the row. `partial` holds chunks * 8 floats a row.
+// dst[row] = max, min or sum of the row. `partial` holds chunks * 8 floats a row.
 template <Fold fold>
 __aicore__ inline void FoldRows(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& src,
                                 const AscendC::LocalTensor<float>& partial, const RowTile& tile)
@@ -65,6 +69,9 @@ __aicore__ inline void FoldRows(const AscendC::LocalTensor<float>& dst, const As
     if constexpr (fold == Fold::kMax) {
         AscendC::WholeReduceMax(dst, partial, lanes, static_cast<int32_t>(tile.rows), 1, 1,
                                 static_cast<int32_t>(tile.chunks), AscendC::ReduceOrder::ORDER_ONLY_VALUE);
+    } else if constexpr (fold == Fold::kMin) {
+        AscendC::WholeReduceMin(dst, partial, lanes, static_cast<int32_t>(tile.rows), 1, 1,
+                                static_cast<int32_t>(tile.chunks), AscendC::ReduceOrder::ORDER_ONLY_VALUE);
     } else {
         AscendC::WholeReduceSum(dst, partial, lanes, static_cast<int32_t>(tile.rows), 1, 1,
                                 static_cast<int32_t>(tile.chunks));
@@ -78,36 +85,41 @@ __aicore__ inline void SpreadRows(const AscendC::LocalTensor<float>& dst, const 
     AscendC::Brcb(dst, src, static_cast<uint8_t>(CeilDiv(rows, kBlockLanes)), AscendC::BrcbRepeatParams(1, 8));
 }
 
-enum class RowOp { kSub, kMul };
-
-template <RowOp op>
-__aicore__ inline void Apply(const AscendC::LocalTensor<float>& tile, const AscendC::LocalTensor<float>& rowBlock,
-                             uint8_t repeats, const AscendC::BinaryRepeatParams& params)
-{
-    if constexpr (op == RowOp::kSub) {
-        AscendC::Sub(tile, tile, rowBlock, static_cast<uint64_t>(kLanes), repeats, params);
-    } else {
-        AscendC::Mul(tile, tile, rowBlock, static_cast<uint64_t>(kLanes), repeats, params);
-    }
-}
-
-// data[row][*] op= rowBlock[row], along whichever direction takes fewer instructions.
-template <RowOp op>
-__aicore__ inline void ApplyRows(const AscendC::LocalTensor<float>& data, const AscendC::LocalTensor<float>& rowBlock,
-                                 const RowTile& tile)
+// Instructions over a row tile walk it along rows or along columns, whichever takes fewer of them. Operation is called
+// with the tile's part, the offset of its row block in floats, the repeats and the strides.
+template <typename Operation>
+__aicore__ inline void ForRows(const RowTile& tile, const Operation& operation)
 {
     if (tile.StepsRows() && tile.chunks <= tile.rows) {
         const uint8_t stride = static_cast<uint8_t>(tile.chunks * kBlockLanes);
-        const AscendC::BinaryRepeatParams params(1, 1, 0, stride, stride, 1);
         for (uint32_t chunk = 0; chunk < tile.chunks; ++chunk) {
-            Apply<op>(data[chunk * kLanes], rowBlock, static_cast<uint8_t>(tile.rows), params);
+            operation(chunk * kLanes, 0, static_cast<uint8_t>(tile.rows), stride, 1);
         }
         return;
     }
-    const AscendC::BinaryRepeatParams params(1, 1, 0, 8, 8, 0);
     for (uint32_t row = 0; row < tile.rows; ++row) {
-        Apply<op>(data[row * tile.Pitch()], rowBlock[row * kBlockLanes], static_cast<uint8_t>(tile.chunks), params);
+        operation(row * tile.Pitch(), row * kBlockLanes, static_cast<uint8_t>(tile.chunks), 8, 0);
     }
+}
+
+// data[row][*] *= rowBlock[row]
+__aicore__ inline void MultiplyRows(const AscendC::LocalTensor<float>& data, const AscendC::LocalTensor<float>& rowBlock,
+                                    const RowTile& tile)
+{
+    ForRows(tile, [&](uint32_t at, uint32_t block, uint8_t repeats, uint8_t stride, uint8_t blockStride) {
+        AscendC::Mul(data[at], data[at], rowBlock[block], static_cast<uint64_t>(kLanes), repeats,
+                     AscendC::BinaryRepeatParams(1, 1, 0, stride, stride, blockStride));
+    });
+}
+
+// data[row][*] = data[row][*] * factor + rowBlock[row], rounded once; `factor` is one block.
+__aicore__ inline void ScaleAddRows(const AscendC::LocalTensor<float>& data, const AscendC::LocalTensor<float>& factor,
+                                    const AscendC::LocalTensor<float>& rowBlock, const RowTile& tile)
+{
+    ForRows(tile, [&](uint32_t at, uint32_t block, uint8_t repeats, uint8_t stride, uint8_t blockStride) {
+        AscendC::FusedMulAdd(data[at], factor, rowBlock[block], static_cast<uint64_t>(kLanes), repeats,
+                             AscendC::BinaryRepeatParams(1, 0, 0, stride, 0, blockStride));
+    });
 }
 
 // data[row][column ...] = value to the end of the row, for `rows` rows from data on.

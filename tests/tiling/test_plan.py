@@ -90,7 +90,7 @@ def check_plan(p, plan, limits, cores):
     ub, l1 = t["ub"], t["l1"]
     twice = ("indexList", "indexMask", "gatherTile", "scores", "rowBlock")
     assert (
-        ub["total"] == ub["rawIndex"] + 2 * sum(ub[n] for n in twice) + ub["probs"] + ub["reduce"] + 5 * ub["rowStat"]
+        ub["total"] == ub["rawIndex"] + 2 * sum(ub[n] for n in twice) + ub["probs"] + ub["reduce"] + 5 * ub["rowStat"] + ub["scale"]
     )
     assert ub["total"] <= limits["ub"], ub
     assert all(size % 32 == 0 for size in ub.values()), ub
@@ -116,7 +116,7 @@ def check_plan(p, plan, limits, cores):
     # Flags: the counter of gathered units cannot overflow.
     blocks = math.ceil(keys / 128)
     units = max(math.ceil(t["tasksPerItem"] / t["unitTasks"]), math.ceil(blocks / t["unitBlocks"]))
-    assert units * t["ringSlots"] <= LOAD_LIMIT
+    assert 2 * units <= LOAD_LIMIT and t["ringSlots"] <= LOAD_LIMIT
 
     # Workspace.
     ring_task = t["ringRows"] * t["ringRow"] + (g * t["dk"] if t["queryViaRing"] else 0)
