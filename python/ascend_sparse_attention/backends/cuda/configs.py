@@ -90,7 +90,9 @@ def block_config(
     wide = max(head_dim_qk, head_dim_vo)
     if wide == 256 and rows > 16 and not rope and dtype.itemsize == 2:
         # Twice the accumulators: 64 keys a step leave room for Q, two steps and the registers of 64 x 256 floats.
-        return BlockConfig(128 if rows > 64 else 64, 64, 8 if rows > 64 else 4, 2, ring=2)
+        if rows > 64:
+            return BlockConfig(128, 64, 8, 2, ring=2)
+        return BlockConfig(64, 64, 4, 2, ring=2, consumer_regs=240, producer_regs=80)
     if rope or dtype.itemsize != 2 or wide > 128:
         # RoPE keeps the rotated halves of K in registers; other heads above 128 are cut in two pieces.
         block_m = 16 if rows <= 16 else 64
