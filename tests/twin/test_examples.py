@@ -119,3 +119,10 @@ def test_hello(twin_run: Run) -> None:
     done = twin_run("example_hello")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[0] == "0 2 ... 126"
+
+
+def test_a_matmul_of_1024_cubed_with_the_checker_on_takes_less_than_20_s(twin_run: Run) -> None:
+    done = twin_run("example_matmul", "m=1024", "n=1024", "k=1024", "cores=8", "verify=0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    seconds = next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("seconds "))
+    assert float(seconds) < 20
