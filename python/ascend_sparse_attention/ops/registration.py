@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .. import backends
+from ..backends import npu
 from ..checks import check_sparse_flash_attention
 
 NAMESPACE = "ascend_sparse_attention"
@@ -121,4 +122,4 @@ for _name in SCHEMAS:
     torch.library.register_autograd(f"{NAMESPACE}::{_name}", _no_backward, lib=_library)
 
 # The NPU's kernels are C++; until their library is loaded, a call loads it or says what is missing.
-backends.load("npu").register()
+npu.BACKEND.register()
