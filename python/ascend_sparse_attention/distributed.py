@@ -6,7 +6,7 @@
     import ascend_sparse_attention.distributed  # once, in every process
     y = sparse_flash_attention(query, key, value, sparseIndices, scale)  # DTensors in, a DTensor out
 
-Attention of one (batch, key/value head, query position) needs nothing of another, so these splits need no communication:
+Attention of one (batch, key/value head, query position) needs nothing of another, so these splits do not communicate:
 
 ===========================  ==========================================  ==========================================
 split over                   arguments                                   when
@@ -30,7 +30,7 @@ import torch
 from torch.distributed.tensor import Placement, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
-from . import ops as _ops  # registers the ops
+from . import ops as _ops  # noqa: F401 (registers the ops)
 
 __all__ = ["register"]
 
