@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from npu import no_findings, on_npu, ops, torch  # noqa: F401  # isort: skip
-from conftest import make_inputs
+from sfa_inputs import make_inputs
 
 
 def wrong(**change):

@@ -7,7 +7,7 @@ import pytest
 
 from npu import asa, calls, no_findings, on_npu, ops, torch  # noqa: F401  # isort: skip
 from ascend_sparse_attention.submission import accuracy
-from conftest import assert_close, make_inputs, reference
+from sfa_inputs import assert_close, make_inputs, reference
 
 
 @pytest.mark.parametrize("case", accuracy.CASES, ids=lambda case: case.id)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from npu import FORBIDDEN, calls, hold, no_findings, on_npu, ops, torch  # noqa: F401  # isort: skip
-from conftest import make_inputs, reference
+from sfa_inputs import make_inputs, reference
 from torch.utils._python_dispatch import TorchDispatchMode
 
 SIZES = [

@@ -10,7 +10,7 @@ import pytest
 import torch
 from ascend_sparse_attention import backends
 from ascend_sparse_attention.checks import NPU_LIMITS, check_npu_limits, check_sparse_flash_attention
-from conftest import make_inputs
+from sfa_inputs import make_inputs
 
 
 def call(layout="BSND", scale=0.1, is_causal=False, device="cpu", edit=None, **sizes):

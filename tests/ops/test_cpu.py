@@ -8,9 +8,9 @@ import math
 import ascend_sparse_attention as asa
 import pytest
 import torch
-from conftest import assert_close, make_inputs, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sfa_inputs import assert_close, make_inputs, reference
 
 
 def check(args, scale, layout="BSND", is_causal=False):

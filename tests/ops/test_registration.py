@@ -9,7 +9,7 @@ import sys
 import ascend_sparse_attention as asa
 import pytest
 import torch
-from conftest import make_inputs
+from sfa_inputs import make_inputs
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 ops = torch.ops.ascend_sparse_attention

@@ -7,7 +7,7 @@ import pytest
 
 from fallback import torch  # isort: skip
 from npu import asa, no_findings, on_npu, ops  # noqa: F401  # isort: skip
-from conftest import make_inputs
+from sfa_inputs import make_inputs
 from torch._dynamo.utils import counters
 
 
