@@ -93,7 +93,6 @@ struct TilingData {
     uint32_t headsPerPart;
     uint32_t keyParts;
     uint32_t keysPerPart;   // index slots
-    uint32_t headPasses;    // an item's heads go through the cube and softmax in this many passes
 
     // Ring: ringSlots slots of tasksPerItem tasks. A task is ringRows rows of ringRow elements (key, then value unless it
     // is key's prefix), and, with queryViaRing, g rows of dk elements.
@@ -119,6 +118,7 @@ struct TilingData {
 
     uint32_t gatherRows;    // rows of a gather tile
     uint32_t stepRows;      // rows of a softmax step
+    uint32_t combineRows;   // rows joined together when keys are shared out
     uint32_t softmaxAfter;  // percent of an item's gather tiles issued before the scores are waited for
 
     UbPlan ub;
@@ -224,18 +224,6 @@ ASA_SHARED Item ItemAt(const TilingData& t, uint32_t core, uint32_t index)
     const uint32_t key = keyPart * t.keysPerPart;
     return Item{t.fullTasks + taskOffset, 1,   head, Min(t.headsPerPart, t.g - head),
                 key, Min(t.keysPerPart, t.topK - key), taskOffset * t.keyParts + keyPart};
-}
-
-// The heads of one pass over an item. All passes work on the same gathered rows.
-ASA_SHARED Item PassOf(const TilingData& t, const Item& item, uint32_t pass)
-{
-    const uint32_t heads = AlignUp(CeilDiv(item.heads, t.headPasses), kCube);
-    Item part = item;
-    if (t.headPasses > 1) {
-        part.headBegin = item.headBegin + pass * heads;
-        part.heads = Min(heads, item.heads - pass * heads);
-    }
-    return part;
 }
 
 ASA_SHARED uint32_t KeyBlocks(const Item& item) { return CeilDiv(item.keys, kKeyBlock); }

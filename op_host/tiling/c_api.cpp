@@ -98,10 +98,10 @@ std::string ToJson(const asa::TilingData& t)
     NUMBER(valueIsKeyPrefix); NUMBER(b); NUMBER(s1); NUMBER(s2); NUMBER(n1); NUMBER(n2); NUMBER(g); NUMBER(dk); NUMBER(dv);
     NUMBER(topK); FIELD(scale); FIELD(query); FIELD(key); FIELD(value); FIELD(index); FIELD(output); FIELD(lse);
     NUMBER(tasks); NUMBER(fullTasks); NUMBER(tasksPerItem); NUMBER(headParts); NUMBER(headsPerPart); NUMBER(keyParts);
-    NUMBER(keysPerPart); NUMBER(headPasses); NUMBER(ringSlots); NUMBER(ringRows); NUMBER(ringRow); NUMBER(queryViaRing); NUMBER(warmQuery); NUMBER(pairKeys);
+    NUMBER(keysPerPart); NUMBER(ringSlots); NUMBER(ringRows); NUMBER(ringRow); NUMBER(queryViaRing); NUMBER(warmQuery); NUMBER(pairKeys);
     NUMBER(pairValues); NUMBER(blockQuery); NUMBER(unitTasks); NUMBER(unitBlocks); NUMBER(rowPitch); NUMBER(itemRows);
     NUMBER(keyPieces); NUMBER(keyStep); NUMBER(valueGroup); NUMBER(probsResident); NUMBER(gatherRows); NUMBER(stepRows);
-    NUMBER(softmaxAfter); NUMBER(coreStride); NUMBER(ringSlotBytes); NUMBER(scoresOffset); NUMBER(scoresSlotBytes);
+    NUMBER(combineRows); NUMBER(softmaxAfter); NUMBER(coreStride); NUMBER(ringSlotBytes); NUMBER(scoresOffset); NUMBER(scoresSlotBytes);
     NUMBER(probsOffset); NUMBER(probsSlotBytes); NUMBER(partialOffset); NUMBER(workspaceBytes);
 #undef FIELD
 #undef NUMBER

@@ -13,7 +13,7 @@ constexpr double kRightBytesPerCycle = 128.0;   // L1 -> L0B
 constexpr double kCubeReadBytesPerCycle = 80.0; // of one AIC, from L2
 constexpr double kMmadOverhead = 1.08;
 constexpr double kSyncAllCycles = 5000.0;
-constexpr double kCombineCyclesPerRow = 600.0;
+constexpr double kCombineCyclesPerRow = 300.0;
 constexpr double kItemCycles = 1500.0;          // hand-overs of one item
 
 double Up(int64_t value, int64_t step) { return static_cast<double>((value + step - 1) / step); }

@@ -20,6 +20,8 @@ constexpr uint64_t kNdStrideLimit = 65535;          // elements ND2NZ can step f
 constexpr uint64_t kCopyStrideLimit = 0xFFFFFFFFULL;  // bytes a strided copy can skip between rows
 constexpr uint32_t kSingleCopyHeads = 16;           // up to here the AIC loads far-apart query rows one by one
 constexpr uint32_t kMaxKeyParts = 16;
+constexpr uint32_t kCombineRows = 16;
+constexpr uint32_t kCombineBytes = 64 * 1024;
 constexpr int64_t kSmallGroupRows = 32;
 constexpr uint64_t kRingBudget = 6ULL * 1024 * 1024;  // of one core, for batching small tasks
 
@@ -34,7 +36,6 @@ struct Cut {
     uint32_t headsPerPart = 0;
     uint32_t keyParts = 1;
     uint32_t keysPerPart = 0;
-    uint32_t headPasses = 1;
     double cycles = 0;
 };
 
@@ -159,7 +160,6 @@ void WriteSizes(const Problem& p, const Cut& cut, TilingData& t)
     t.headsPerPart = cut.headsPerPart;
     t.keyParts = cut.keyParts;
     t.keysPerPart = cut.keysPerPart;
-    t.headPasses = cut.headPasses;
 }
 
 // Can one strided copy step between any two of `rows` rows? Rows that overlap cannot be stepped between either.
@@ -233,7 +233,7 @@ void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData&
     const uint32_t rowBytes = t.ringRow * kElementBytes;
     const uint32_t share = FirstRows(t.itemRows);
     t.stepRows = Min(kScoreStepBytes / (t.rowPitch * static_cast<uint32_t>(sizeof(float))), share);
-    // Where copies bind, scores are there long before the gather ends; where the cube binds, they come late.
+    // Late enough for the scores to be there, early enough to leave tiles that the softmax can run beside.
     t.softmaxAfter = 75;
     t.warmQuery = !t.queryViaRing && cycles.gather < cycles.Cube() && t.ringSlots > 1;
 
@@ -255,6 +255,8 @@ void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData&
     t.gatherRows = AlignUp(CeilDiv(kKeyBlock / 2, CeilDiv(kKeyBlock / 2, most)), 2);
     t.ub.gatherTile = t.gatherRows * rowBytes;
     t.ub.total = others + 2 * t.ub.gatherTile;
+    // The combine has UB to itself: all parts of a few rows.
+    t.combineRows = std::max(1U, Min(Min(t.g, kCombineRows), kCombineBytes / (t.keyParts * t.dv * 4)));
 }
 
 }  // namespace

@@ -6,10 +6,8 @@
 //   AIC            | QK 0                 | QK 1          PV 0   | QK 2          PV 1   | ...
 //
 // Softmax steps stand between gather tiles, so that a core's copies and its vector work overlap; the scores are waited
-// for after softmaxAfter percent of the tiles, since a cross-core wait holds the whole core up. An item's heads may take
-// several passes over the same gathered rows, so that the softmax of one pass runs beside the multiplications of the next
-// even when a core has a single item. When keys are shared out over cores (keyParts > 1), the block's last act is to
-// combine partial results.
+// for after softmaxAfter percent of the tiles, since a cross-core wait holds the whole core up. When keys are shared out
+// over cores (keyParts > 1), the block's last act is to combine partial results.
 #pragma once
 
 #include "../stage/combine.h"
@@ -47,18 +45,14 @@ private:
         QkStage<T> qk(t_, buffers, region, args_.query);
         PvStage<T> pv(t_, buffers, region, args_);
         buffers.Open();
-        const uint32_t passes = items * t_.headPasses;
-        for (uint32_t i = 0; i <= passes; ++i) {
-            if (i < passes) {
-                const uint32_t item = i / t_.headPasses;
-                qk.Run(PassAt(block, i), i, item % t_.ringSlots, item * t_.headPasses == i);
+        for (uint32_t i = 0; i <= items; ++i) {
+            if (i < items) {
+                qk.Run(ItemAt(t_, block, i), i);
             }
             if (i > 0) {
-                const uint32_t item = (i - 1) / t_.headPasses;
-                const bool freesSlot = (item + 1) * t_.headPasses == i && item + t_.ringSlots < items;
-                pv.Run(PassAt(block, i - 1), i - 1, item % t_.ringSlots, freesSlot, [&] {
-                    if (i + 1 < passes) {
-                        qk.Prefetch(PassAt(block, i + 1));
+                pv.Run(ItemAt(t_, block, i - 1), i - 1, i - 1 + t_.ringSlots < items, [&] {
+                    if (i + 1 < items) {
+                        qk.Prefetch(ItemAt(t_, block, i + 1));
                     }
                 });
             }
@@ -84,7 +78,7 @@ private:
             select.Open();
             gather.Open();
             softmax.Open();
-            for (uint32_t i = 0; i <= items * t_.headPasses; ++i) {
+            for (uint32_t i = 0; i <= items; ++i) {
                 Interleave(gather, softmax, block, items, i);
             }
             select.Close();
@@ -98,27 +92,20 @@ private:
         }
     }
 
-    __aicore__ inline Item PassAt(uint32_t block, uint32_t pass) const
-    {
-        const uint32_t item = pass / t_.headPasses;
-        return PassOf(t_, ItemAt(t_, block, item), pass - item * t_.headPasses);
-    }
-
-    // Pass i of the gather (an item's first pass brings all its rows) with pass i - 1 of the softmax.
+    // The gather of item i with the softmax of item i - 1.
     __aicore__ inline void Interleave(GatherStage<T>& gather, SoftmaxStage<T>& softmax, uint32_t block, uint32_t items,
                                       uint32_t i)
     {
         uint32_t tiles = 0;
-        const uint32_t index = i / t_.headPasses;
-        if (index < items && index * t_.headPasses == i) {
-            const Item item = ItemAt(t_, block, index);
-            gather.Begin(item, index);
-            tiles = gather.Tiles(item, index);
+        if (i < items) {
+            const Item item = ItemAt(t_, block, i);
+            gather.Begin(item, i);
+            tiles = gather.Tiles(item, i);
         }
         uint32_t steps = 0;
         Item previous{};
         if (i > 0) {
-            previous = PassAt(block, i - 1);
+            previous = ItemAt(t_, block, i - 1);
             steps = softmax.Steps(previous);
         }
         const uint32_t before = tiles * t_.softmaxAfter / 100;
@@ -126,7 +113,7 @@ private:
             gather.Step();
         }
         if (i > 0) {
-            softmax.Begin(previous, i - 1, (i - 1) / t_.headPasses);
+            softmax.Begin(previous, i - 1);
         }
         uint32_t done = 0;
         for (uint32_t tile = before; tile < tiles; ++tile) {

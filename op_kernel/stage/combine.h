@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins the partial results of tasks whose keys were shared out over cores: with m, l, O of each part,
 //   M = max m,  w = l exp(m - M),  out = sum(w O) / sum(w),  lse = (M + ln sum(w)) / ln 2.
-// Rows are dealt to all AIVs in turn, one row (task, head) at a time. A row whose parts are all empty is 0, its lse -inf.
+// Groups of up to combineRows heads of a task are dealt to all AIVs in turn. A task whose parts are all empty gets 0, its
+// lse -inf.
 #pragma once
 
 #include "../tile/row_softmax.h"
@@ -17,16 +18,15 @@ public:
     {
         output_.SetGlobalBuffer((__gm__ T*)args.output);
         lse_.SetGlobalBuffer((__gm__ float*)args.lse);
-        const uint32_t parts = AlignUp(t.keyParts, kBlockLanes);
-        pipe.InitBuffer(statBuf_, kStats * parts * kStatBlock * sizeof(float));
-        pipe.InitBuffer(outBuf_, t.keyParts * t.dv * sizeof(float));
-        pipe.InitBuffer(castBuf_, t.dv * sizeof(T));
-        AscendC::LocalTensor<float> stats = statBuf_.Get<float>();
-        max_ = stats;
-        weight_ = stats[parts * kStatBlock];
-        top_ = stats[2 * parts * kStatBlock];
-        total_ = stats[3 * parts * kStatBlock];
-        log_ = stats[4 * parts * kStatBlock];
+        const uint32_t stats = t.combineRows * kStatBlock;
+        pipe.InitBuffer(statBuf_, (2 * t.keyParts + 3) * stats * sizeof(float));
+        pipe.InitBuffer(outBuf_, t.keyParts * t.combineRows * t.dv * sizeof(float));
+        pipe.InitBuffer(castBuf_, t.combineRows * t.dv * sizeof(T));
+        max_ = statBuf_.Get<float>();
+        weight_ = max_[t.keyParts * stats];
+        top_ = max_[2 * t.keyParts * stats];
+        total_ = top_[stats];
+        log_ = total_[stats];
         out_ = outBuf_.Get<float>();
         cast_ = castBuf_.Get<T>();
     }
@@ -36,122 +36,138 @@ public:
         // The block's own AIC has stored its outputs, then every block's AIVs have seen theirs.
         AscendC::CrossCoreWaitFlag(kPartialsReady);
         AscendC::SyncAll<true>();
-        const uint32_t rows = (t_.tasks - t_.fullTasks) * t_.g;
-        AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(0);
-        AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(0);
-        for (uint32_t row = core; row < rows; row += cores) {
-            const uint32_t task = row / t_.g;
-            Row(task, row - task * t_.g);
+        const uint32_t perTask = CeilDiv(t_.g, t_.combineRows);
+        const uint32_t groups = (t_.tasks - t_.fullTasks) * perTask;
+        AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kEvent);
+        AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kEvent);
+        for (uint32_t group = core; group < groups; group += cores) {
+            const uint32_t task = group / perTask;
+            const uint32_t head = (group - task * perTask) * t_.combineRows;
+            const uint32_t rows = Min(t_.combineRows, t_.g - head);
+            Load(task, head, rows);
+            Weigh(rows);
+            Join(rows);
+            Store(task, head, rows);
         }
-        AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(0);
+        AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kEvent);
     }
 
 private:
-    __aicore__ inline void Row(uint32_t task, uint32_t head)
+    __aicore__ inline void Load(uint32_t task, uint32_t head, uint32_t rows)
     {
-        const uint32_t parts = t_.keyParts;
-        const int32_t stats = static_cast<int32_t>(parts * kStatBlock);
-        const uint64_t first = static_cast<uint64_t>(task) * parts * t_.g + head;  // parts of a row lie g rows apart
-        AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(0);
-        Copy(max_, partial_.max, first, kStatBlock);
-        Copy(weight_, partial_.sum, first, kStatBlock);
-        Copy(out_, partial_.out, first, t_.dv);
-        AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(0);
-
-        // Every value stands in a block of its own, so the parts are folded block by block.
-        AscendC::Duplicate(top_, kMinusInfinity, kStatBlock);
-        AscendC::Duplicate(total_, 0.0f, kStatBlock);
-        AscendC::PipeBarrier<PIPE_V>();
-        for (uint32_t part = 0; part < parts; ++part) {
-            AscendC::Max(top_, top_, max_[part * kStatBlock], kStatBlock);
-            AscendC::PipeBarrier<PIPE_V>();
-        }
-        for (uint32_t part = 0; part < parts; ++part) {
-            AscendC::Sub(max_[part * kStatBlock], max_[part * kStatBlock], top_, kStatBlock);
-        }
-        AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Exp(max_, max_, stats);
-        AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Mul(weight_, weight_, max_, stats);
-        AscendC::PipeBarrier<PIPE_V>();
-        for (uint32_t part = 0; part < parts; ++part) {
-            AscendC::Add(total_, total_, weight_[part * kStatBlock], kStatBlock);
-            AscendC::PipeBarrier<PIPE_V>();
-        }
-        for (uint32_t part = 0; part < parts; ++part) {
-            AscendC::Div(weight_[part * kStatBlock], weight_[part * kStatBlock], total_, kStatBlock);
-        }
-        AscendC::PipeBarrier<PIPE_V>();
-        const uint8_t repeats = static_cast<uint8_t>(t_.dv / kLanes);
-        const AscendC::BinaryRepeatParams spread(1, 1, 0, 8, 8, 0);
-        const AscendC::BinaryRepeatParams plain(1, 1, 1, 8, 8, 8);
-        for (uint32_t part = 0; part < parts; ++part) {
-            AscendC::LocalTensor<float> out = out_[part * t_.dv];
-            AscendC::Mul(out, out, weight_[part * kStatBlock], static_cast<uint64_t>(kLanes), repeats, spread);
-        }
-        AscendC::PipeBarrier<PIPE_V>();
-        for (uint32_t part = 1; part < parts; ++part) {
-            AscendC::Add(out_, out_, out_[part * t_.dv], static_cast<uint64_t>(kLanes), repeats, plain);
-            AscendC::PipeBarrier<PIPE_V>();
-        }
-        Store(task, head);
+        const uint64_t first = static_cast<uint64_t>(task) * t_.keyParts * t_.g + head;  // parts lie g rows apart
+        AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kEvent);
+        Copy(max_, partial_.max, first, rows, kStatBlock);
+        Copy(weight_, partial_.sum, first, rows, kStatBlock);
+        Copy(out_, partial_.out, first, rows, t_.dv);
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kEvent);
     }
 
-    // Rows `first`, `first` + g, ... of a partial array.
+    // `rows` rows of every part of a partial array.
     __aicore__ inline void Copy(const AscendC::LocalTensor<float>& dst, const AscendC::GlobalTensor<float>& src,
-                                uint64_t first, uint32_t width)
+                                uint64_t first, uint32_t rows, uint32_t width)
     {
         AscendC::DataCopyExtParams params;
         params.blockCount = static_cast<uint16_t>(t_.keyParts);
-        params.blockLen = width * sizeof(float);
-        params.srcStride = (t_.g - 1) * width * sizeof(float);
+        params.blockLen = rows * width * sizeof(float);
+        params.srcStride = (t_.g - rows) * width * sizeof(float);
         params.dstStride = 0;
         AscendC::DataCopyPadExtParams<float> pad;
         AscendC::DataCopyPad(dst, src[first * width], params, pad);
     }
 
-    __aicore__ inline void Store(uint32_t task, uint32_t head)
+    // weight_[part] = w / sum(w), total_ = sum(w), top_ = M; every value stands in a block of its own.
+    __aicore__ inline void Weigh(uint32_t rows)
     {
-        constexpr float kLog2E = 1.4426950408889634f;
-        // Rows of one task are empty together, and an empty part has sum 0: no key at all shows in the total.
-        AscendC::SetFlag<AscendC::HardEvent::V_S>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::V_S>(0);
-        const bool empty = total_.GetValue(0) == 0.0f;
-        AscendC::SetFlag<AscendC::HardEvent::S_V>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::S_V>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(0);
-        if (empty) {
-            AscendC::Duplicate(out_, 0.0f, static_cast<int32_t>(t_.dv));
-            AscendC::Duplicate(log_, kMinusInfinity, kStatBlock);
+        const uint32_t stats = rows * kStatBlock;
+        const int32_t count = static_cast<int32_t>(stats);
+        const int32_t all = static_cast<int32_t>(t_.keyParts * stats);
+        AscendC::Max(top_, max_, max_[stats], count);
+        for (uint32_t part = 2; part < t_.keyParts; ++part) {
             AscendC::PipeBarrier<PIPE_V>();
-        } else if (t_.writeLse) {
-            AscendC::Ln(log_, total_, kStatBlock);
-            AscendC::PipeBarrier<PIPE_V>();
-            AscendC::Add(log_, log_, top_, kStatBlock);
-            AscendC::PipeBarrier<PIPE_V>();
-            AscendC::Muls(log_, log_, kLog2E, kStatBlock);
+            AscendC::Max(top_, top_, max_[part * stats], count);
         }
-        AscendC::Cast(cast_, out_, AscendC::RoundMode::CAST_RINT, t_.dv);
-        AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(0);
-        AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(0);
-        const TaskId id = LocateTask(t_, t_.fullTasks + task);
-        const uint64_t n1 = static_cast<uint64_t>(id.n2) * t_.g + head;
-        AscendC::DataCopy(output_[id.b * t_.output.b + id.s1 * t_.output.s + n1 * t_.output.n], cast_, t_.dv);
-        if (t_.writeLse) {
-            AscendC::DataCopyExtParams params;
-            params.blockCount = 1;
-            params.blockLen = sizeof(float);
-            params.srcStride = 0;
-            params.dstStride = 0;
-            AscendC::DataCopyPad(lse_[id.b * t_.lse.b + id.s1 * t_.lse.s + n1 * t_.lse.n], log_, params);
+        AscendC::PipeBarrier<PIPE_V>();
+        for (uint32_t part = 0; part < t_.keyParts; ++part) {
+            AscendC::Sub(max_[part * stats], max_[part * stats], top_, count);
         }
-        AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(0);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Exp(max_, max_, all);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(weight_, weight_, max_, all);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Add(total_, weight_, weight_[stats], count);
+        for (uint32_t part = 2; part < t_.keyParts; ++part) {
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Add(total_, total_, weight_[part * stats], count);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        for (uint32_t part = 0; part < t_.keyParts; ++part) {
+            AscendC::Div(weight_[part * stats], weight_[part * stats], total_, count);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
     }
 
-    static constexpr uint32_t kStats = 5;
+    __aicore__ inline void Join(uint32_t rows)
+    {
+        const RowTile tile{rows, t_.dv / kLanes};
+        const uint32_t elements = rows * t_.dv;
+        for (uint32_t part = 0; part < t_.keyParts; ++part) {
+            MultiplyRows(out_[part * elements], weight_[part * rows * kStatBlock], tile);
+        }
+        for (uint32_t part = 1; part < t_.keyParts; ++part) {
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Add(out_, out_, out_[part * elements], static_cast<int32_t>(elements));
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    __aicore__ inline void Store(uint32_t task, uint32_t head, uint32_t rows)
+    {
+        constexpr float kLog2E = 1.4426950408889634f;
+        const int32_t stats = static_cast<int32_t>(rows * kStatBlock);
+        const int32_t elements = static_cast<int32_t>(rows * t_.dv);
+        // All heads of a task are empty together, and an empty part's sum is 0: the total tells.
+        AscendC::SetFlag<AscendC::HardEvent::V_S>(kEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::V_S>(kEvent);
+        const bool empty = total_.GetValue(0) == 0.0f;
+        AscendC::SetFlag<AscendC::HardEvent::S_V>(kEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::S_V>(kEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kEvent);
+        if (empty) {
+            AscendC::Duplicate(out_, 0.0f, elements);
+            AscendC::Duplicate(log_, kMinusInfinity, stats);
+            AscendC::PipeBarrier<PIPE_V>();
+        } else if (t_.writeLse) {
+            AscendC::Ln(log_, total_, stats);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Add(log_, log_, top_, stats);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Muls(log_, log_, kLog2E, stats);
+        }
+        AscendC::Cast(cast_, out_, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(elements));
+        AscendC::SetFlag<AscendC::HardEvent::V_MTE2>(kEvent);
+        AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kEvent);
+        AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kEvent);
+        const TaskId id = LocateTask(t_, t_.fullTasks + task);
+        const uint64_t n1 = static_cast<uint64_t>(id.n2) * t_.g + head;
+        AscendC::DataCopyExtParams params;
+        params.blockCount = static_cast<uint16_t>(rows);
+        params.blockLen = t_.dv * sizeof(T);
+        params.srcStride = 0;
+        params.dstStride = static_cast<uint32_t>((t_.output.n - t_.dv) * sizeof(T));
+        AscendC::DataCopyPad(output_[id.b * t_.output.b + id.s1 * t_.output.s + n1 * t_.output.n], cast_, params);
+        if (t_.writeLse) {
+            params.blockLen = sizeof(float);
+            params.dstStride = static_cast<uint32_t>((t_.lse.n - 1) * sizeof(float));
+            AscendC::DataCopyPad(lse_[id.b * t_.lse.b + id.s1 * t_.lse.s + n1 * t_.lse.n], log_, params);
+        }
+        AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kEvent);
+    }
+
+    static constexpr int32_t kEvent = 0;
 
     const TilingData& t_;
     PartialRegion partial_;
@@ -160,13 +176,13 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> statBuf_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> outBuf_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> castBuf_;
-    AscendC::LocalTensor<float> max_;
-    AscendC::LocalTensor<float> weight_;
-    AscendC::LocalTensor<float> top_;
-    AscendC::LocalTensor<float> total_;
-    AscendC::LocalTensor<float> log_;
-    AscendC::LocalTensor<float> out_;
-    AscendC::LocalTensor<T> cast_;
+    AscendC::LocalTensor<float> max_;       // [parts, rows] blocks
+    AscendC::LocalTensor<float> weight_;    // [parts, rows] blocks
+    AscendC::LocalTensor<float> top_;       // [rows] blocks
+    AscendC::LocalTensor<float> total_;     // [rows] blocks
+    AscendC::LocalTensor<float> log_;       // [rows] blocks
+    AscendC::LocalTensor<float> out_;       // [parts, rows, dv]
+    AscendC::LocalTensor<T> cast_;          // [rows, dv]
 };
 
 }  // namespace asa

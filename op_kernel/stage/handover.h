@@ -6,10 +6,10 @@
 // Partial results of split tasks lie behind the regions of all blocks.
 //
 // Flags count, and never beyond 15. Rows are handed over at most kUnitsPerItem times an item, and the AIVs gather at most
-// two items ahead, for they want item i's scores before they begin with item i + 2. The other flags are raised once a
-// pass or item, with at most two or ringSlots of them under way.
+// two items ahead, for they want item i's scores before they begin with item i + 2. The other flags are raised once
+// an item, with at most ringSlots of them under way.
 //
-// Score and probability slots need no flag for "free": the AIC multiplies pass i's probabilities before it writes scores
+// Score and probability slots need no flag for "free": the AIC multiplies item i's probabilities before it writes scores
 // i + 2 over those of i, and the AIVs write probabilities i + 2 only after they have seen those scores.
 #pragma once
 
@@ -50,8 +50,8 @@ struct BlockRegion {
         probs.SetGlobalBuffer((__gm__ T*)(base + t.probsOffset));
     }
 
-    __aicore__ inline uint64_t Scores(uint32_t pass) const { return pass % kPipelineSlots * scoresElements; }
-    __aicore__ inline uint64_t Probs(uint32_t pass) const { return pass % kPipelineSlots * probsElements; }
+    __aicore__ inline uint64_t Scores(uint32_t item) const { return item % kPipelineSlots * scoresElements; }
+    __aicore__ inline uint64_t Probs(uint32_t item) const { return item % kPipelineSlots * probsElements; }
 
     __aicore__ inline uint64_t Task(uint32_t slot, uint32_t task) const
     {
@@ -68,7 +68,8 @@ struct BlockRegion {
 };
 
 // Partial results: O float32 [parts, g, dv], m and l float32 [parts, g, kStatBlock] (the value repeated). O is normalised
-// by its own l, so that the result is sum(w O) / sum(w) with w = l exp(m - max m). A part without keys has l = 0.
+// by its own l, so that the result is sum(w O) / sum(w) with w = l exp(m - max m). A part without keys has l = 0
+// and the lowest m.
 struct PartialRegion {
     __aicore__ inline PartialRegion(const TilingData& t, GM_ADDR workspace)
     {

@@ -19,12 +19,12 @@ public:
         output_.SetGlobalBuffer((__gm__ T*)args.output);
     }
 
-    // Pass `index` of the block. `freesSlot`: this is the last use of the ring slot before other rows are gathered into
-    // it. `meanwhile` is called once, when half of the loads have been issued.
+    // Item `index` of the block. `slotReused`: a later item will be gathered into its ring slot. `meanwhile` is called
+    // once, before the last group of columns.
     template <typename Meanwhile>
-    __aicore__ inline void Run(const Item& item, uint32_t index, uint32_t ringSlot, bool freesSlot,
-                               const Meanwhile& meanwhile)
+    __aicore__ inline void Run(const Item& item, uint32_t index, bool slotReused, const Meanwhile& meanwhile)
     {
+        const uint32_t ringSlot = index % t_.ringSlots;
         const uint64_t probs = region_.Probs(index);
         for (uint32_t task = 0; task < item.tasks; ++task) {
             const uint64_t values = region_.Task(ringSlot, task) + (t_.valueIsKeyPrefix ? 0 : t_.dk);
@@ -40,7 +40,7 @@ public:
                 Chunk(item, task, chunk, rows, probs + row * t_.rowPitch, last, meanwhile);
             }
         }
-        if (freesSlot) {
+        if (slotReused) {
             AscendC::CrossCoreSetFlag<2, PIPE_MTE2>(kSlotFree);
         }
     }

@@ -18,21 +18,22 @@ public:
         query_.SetGlobalBuffer((__gm__ T*)query);
     }
 
-    // Pass `index` of the block. `ringSlot` holds the item's rows; `firstPass`: they have not been waited for yet.
-    __aicore__ inline void Run(const Item& item, uint32_t index, uint32_t ringSlot, bool firstPass)
+    // Item `index` of the block.
+    __aicore__ inline void Run(const Item& item, uint32_t index)
     {
+        const uint32_t ringSlot = index % t_.ringSlots;
         const uint64_t scores = region_.Scores(index);
         for (uint32_t task = 0; task < item.tasks; ++task) {
             for (uint32_t chunk = 0; chunk < item.heads; chunk += kChunkRows) {
                 const uint32_t rows = Min(kChunkRows, item.heads - chunk);
                 const uint64_t out = scores + (static_cast<uint64_t>(task) * item.heads + chunk) * t_.rowPitch;
-                Chunk(item, ringSlot, task, chunk, rows, out, firstPass && chunk == 0);
+                Chunk(item, ringSlot, task, chunk, rows, out);
             }
         }
         AscendC::CrossCoreSetFlag<2, PIPE_FIX>(kScoresReady);
     }
 
-    // Loads the first query chunk of the pass that Run is called for next, while the cube is still busy with another.
+    // Loads the first query chunk of the item that Run is called for next, while the cube is still busy with another.
     __aicore__ inline void Prefetch(const Item& item)
     {
         if (t_.queryViaRing || prefetched_) {
@@ -45,7 +46,7 @@ public:
 
 private:
     __aicore__ inline void Chunk(const Item& item, uint32_t ringSlot, uint32_t task, uint32_t chunk, uint32_t rows,
-                                 uint64_t out, bool waits)
+                                 uint64_t out)
     {
         const uint64_t ring = region_.Task(ringSlot, task);
         const uint32_t blocks = KeyBlocks(item);
@@ -58,7 +59,8 @@ private:
         prefetched_ = false;
         bool queryUsed = false;
         for (uint32_t block = 0; block < blocks; ++block) {
-            if (waits && UnitBegins(t_, item, task, block)) {
+            // Every chunk needs all keys, but they are handed over only once.
+            if (chunk == 0 && UnitBegins(t_, item, task, block)) {
                 AscendC::CrossCoreWaitFlag(kRowsReady);
             }
             if (block == 0 && t_.queryViaRing) {

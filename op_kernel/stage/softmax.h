@@ -68,11 +68,11 @@ public:
         return CeilDiv(RowEnd(item) - RowBegin(item), t_.stepRows);
     }
 
-    // Waits for the scores of pass `index` of the block and starts to load them; `gathered` counts the items.
-    __aicore__ inline void Begin(const Item& item, uint32_t index, uint32_t gathered)
+    // Waits for the scores of item `index` of the block and starts to load them.
+    __aicore__ inline void Begin(const Item& item, uint32_t index)
     {
         item_ = item;
-        gathered_ = gathered;
+        index_ = index;
         scoresBase_ = region_.Scores(index);
         probsBase_ = region_.Probs(index);
         row_ = RowBegin(item);
@@ -189,7 +189,7 @@ private:
         for (uint32_t row = row_; row < row_ + tile.rows;) {
             uint32_t task = 0;
             const uint32_t span = Span(row, tile.rows, task);
-            const uint32_t valid = gather_.Valid(gathered_, task);
+            const uint32_t valid = gather_.Valid(index_, task);
             if (valid < tile.Pitch()) {
                 FillTail(s[(row - row_) * tile.Pitch()], span, valid, valid == 0 ? 0.0f : value, tile);
                 filled = true;
@@ -206,7 +206,7 @@ private:
         for (uint32_t row = row_; row < row_ + rows;) {
             uint32_t task = 0;
             const uint32_t span = Span(row, rows, task);
-            if (gather_.Valid(gathered_, task) == 0) {
+            if (gather_.Valid(index_, task) == 0) {
                 AscendC::PipeBarrier<PIPE_V>();
                 AscendC::LocalTensor<uint16_t> empty =
                     probs_[(row - row_) * t_.rowPitch].template ReinterpretCast<uint16_t>();
@@ -258,6 +258,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         SpreadRows(outBlock_, log_, rows);
         SpreadRows(rowBlock_, sum_, rows);
+        OverrideEmpty(outBlock_, rows, kLowest);
         OverrideEmpty(rowBlock_, rows, 0.0f);
         AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kStatEvent);
         AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kStatEvent);
@@ -274,7 +275,7 @@ private:
         for (uint32_t row = row_; row < row_ + rows;) {
             uint32_t task = 0;
             const uint32_t span = Span(row, rows, task);
-            if (gather_.Valid(gathered_, task) == 0) {
+            if (gather_.Valid(index_, task) == 0) {
                 AscendC::PipeBarrier<PIPE_V>();
                 AscendC::Duplicate(blocks[(row - row_) * kBlockLanes], value, static_cast<int32_t>(span * kBlockLanes));
             }
@@ -282,6 +283,8 @@ private:
         }
     }
 
+    // Maximum of a part without keys: below every score, and its difference to itself is 0.
+    static constexpr float kLowest = -3.0e38f;
     static constexpr uint32_t kBuffers = 2;
     static constexpr uint32_t kStats = 5;
     static constexpr uint32_t kRowBlocks = 2;
@@ -315,7 +318,7 @@ private:
     uint32_t chunks_;
 
     Item item_;
-    uint32_t gathered_ = 0;
+    uint32_t index_ = 0;
     uint64_t scoresBase_ = 0;
     uint64_t probsBase_ = 0;
     uint32_t row_ = 0;

@@ -101,6 +101,11 @@ def check_plan(p, plan, limits, cores):
     assert l1["query"] >= rows_needed * t["dk"] * 2
     assert l1["kv"] >= 128 * max(t["dk"] // t["keyPieces"], t["valueGroup"]) * 2
 
+    # The combine: statistics, outputs and casts of all parts of its rows.
+    rows, parts = t["combineRows"], t["keyParts"]
+    assert 1 <= rows <= g
+    assert (2 * parts + 3) * rows * 32 + (parts * 4 + 2) * rows * t["dv"] <= limits["ub"]
+
     # One instruction's limits.
     assert t["dk"] % t["keyPieces"] == 0
     piece = t["dk"] // t["keyPieces"]
