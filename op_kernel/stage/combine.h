@@ -121,7 +121,6 @@ private:
             AscendC::PipeBarrier<PIPE_V>();
             AscendC::Add(out_, out_, out_[part * elements], static_cast<int32_t>(elements));
         }
-        AscendC::PipeBarrier<PIPE_V>();
     }
 
     __aicore__ inline void Store(uint32_t task, uint32_t head, uint32_t rows)
@@ -129,7 +128,8 @@ private:
         constexpr float kLog2E = 1.4426950408889634f;
         const int32_t stats = static_cast<int32_t>(rows * kStatBlock);
         const int32_t elements = static_cast<int32_t>(rows * t_.dv);
-        // All heads of a task are empty together, and an empty part's sum is 0: the total tells.
+        // All heads of a task are empty together, and an empty part's sum is 0: the total tells. The way to the scalar unit
+        // and back also orders what follows behind Join.
         AscendC::SetFlag<AscendC::HardEvent::V_S>(kEvent);
         AscendC::WaitFlag<AscendC::HardEvent::V_S>(kEvent);
         const bool empty = total_.GetValue(0) == 0.0f;
