@@ -93,7 +93,7 @@ struct Core {
     std::array<std::deque<VectorClock>, kCrossFlags> arrivals;  // counters: what each increment carries
     std::array<uint32_t, kCrossFlags> arrivalSite{};            // of the last set that raised the counter
     std::vector<uint8_t> unitFlag;                              // L0C, per 512 bytes
-    std::array<std::vector<uint32_t>, 2> unitEpoch;             // epochs in which mad and fixpipe last flipped it
+    std::array<std::vector<std::shared_ptr<const VectorClock>>, 2> unitClock;  // what mad and fixpipe knew when they flipped it
     std::unordered_map<uint64_t, CacheLine> cache;              // by host address / 64; lines of tensors that may change
     std::array<uint64_t, 256> cacheTags{};                      // which lines a 16 KB cache would hold, for the clock
     uint32_t dirtyLines = 0;
@@ -155,9 +155,11 @@ private:
         const char* file = nullptr;
         uint32_t line = 0;
         std::vector<void*> frames;
+        mutable Site site;  // of the frames
+        mutable bool resolved = false;
     };
     mutable std::mutex mutex_;
-    std::vector<Entry> entries_{Entry{"", 0, {}}};
+    std::vector<Entry> entries_{Entry{"", 0, {}, {}, false}};
     std::map<std::pair<std::string, uint32_t>, uint32_t> byLine_;
     std::map<std::vector<void*>, uint32_t> byStack_;
 };
@@ -193,7 +195,7 @@ Core* CurrentOrNull();
 void SetCurrent(Core* core);
 
 // ---- findings (findings.cpp), return addresses (backtrace.cpp) ----
-Site Symbolise(const std::vector<void*>& frames);
+void Symbolise(const std::vector<std::vector<void*>>& stacks, std::vector<Site>& sites);
 uint32_t ResolveStackSite(Core& core);
 uint32_t ResolveSite(Core& core, SourceLoc loc);
 std::string CoreText(const Core& core);

@@ -261,6 +261,7 @@ void CheckUnitFlags(InstrScope& s, uint32_t unitFlag, uint64_t begin, uint64_t e
     end = std::min<uint64_t>(end, kL0cBytes);
     JoinScalar(s.core, s.instr.pipe);
     VectorClock& know = s.core.pipe[static_cast<int>(s.instr.pipe)].know;
+    const VectorClock* joined[2] = {};
     for (uint64_t u = begin / 512; u < (end + 511) / 512; ++u) {
         if (s.core.unitFlag[u] != needed) {
             s.Fail(Rule::UnitFlag,
@@ -271,20 +272,22 @@ void CheckUnitFlags(InstrScope& s, uint32_t unitFlag, uint64_t begin, uint64_t e
                                : "the last Mmad on this tile needs unitFlag 3");
             return;
         }
-        // Fixpipe has seen the mad that filled the tile, so who comes after fixpipe comes after that mad too.
-        uint32_t& filled = know.epoch[s.core.LocalPipe(Pipe::M)];
-        filled = std::max(filled, s.core.unitEpoch[0][u]);
-        uint32_t& taken = know.epoch[s.core.LocalPipe(Pipe::FIX)];
-        taken = std::max(taken, s.core.unitEpoch[1][u]);
+        // With the flag comes all that the other pipe knew when it flipped it, as with set_flag and wait_flag.
+        for (int i = 0; i < 2; ++i) {
+            const VectorClock* clock = s.core.unitClock[i][u].get();
+            if (clock == nullptr || clock == joined[i]) continue;
+            Join(know, *clock);
+            joined[i] = clock;
+        }
     }
 }
 
 void FlipUnitFlags(Core& core, Pipe pipe, uint64_t begin, uint64_t end, uint8_t value) {
-    const uint32_t epoch = core.pipe[static_cast<int>(pipe)].epoch++;
+    const auto clock = std::make_shared<const VectorClock>(Release(core, pipe));
     end = std::min<uint64_t>(end, kL0cBytes);
     for (uint64_t u = begin / 512; u < (end + 511) / 512; ++u) {
         core.unitFlag[u] = value;
-        core.unitEpoch[pipe == Pipe::M ? 0 : 1][u] = epoch;
+        core.unitClock[pipe == Pipe::M ? 0 : 1][u] = clock;
     }
 }
 

@@ -56,25 +56,37 @@ const char* RuleName(Rule r) {
 uint32_t SiteTable::Intern(const char* file, uint32_t line) {
     std::lock_guard<std::mutex> lock(mutex_);
     auto [it, fresh] = byLine_.try_emplace({file, line}, static_cast<uint32_t>(entries_.size()));
-    if (fresh) entries_.push_back({it->first.first.c_str(), line, {}});
+    if (fresh) entries_.push_back({it->first.first.c_str(), line, {}, {}, false});
     return it->second;
 }
 
 uint32_t SiteTable::InternStack(const std::vector<void*>& frames) {
     std::lock_guard<std::mutex> lock(mutex_);
     auto [it, fresh] = byStack_.try_emplace(frames, static_cast<uint32_t>(entries_.size()));
-    if (fresh) entries_.push_back({nullptr, 0, frames});
+    if (fresh) entries_.push_back({nullptr, 0, frames, {}, false});
     return it->second;
 }
 
 Site SiteTable::Resolve(uint32_t site) const {
-    Entry entry;
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        entry = entries_[site];
-        if (entry.file != nullptr) return {entry.file, entry.line};
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Entry& entry = entries_[site];
+    if (entry.file != nullptr) return {entry.file, entry.line};
+    if (!entry.resolved) {  // then all that are not, which costs no more
+        std::vector<const Entry*> open;
+        std::vector<std::vector<void*>> stacks;
+        for (const Entry& e : entries_) {
+            if (e.file != nullptr || e.resolved) continue;
+            open.push_back(&e);
+            stacks.push_back(e.frames);
+        }
+        std::vector<Site> found;
+        Symbolise(stacks, found);
+        for (size_t i = 0; i < open.size(); ++i) {
+            open[i]->site = found[i];
+            open[i]->resolved = true;
+        }
     }
-    return Symbolise(entry.frames);
+    return entry.site;
 }
 
 size_t SiteTable::Size() const {

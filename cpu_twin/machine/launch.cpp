@@ -70,7 +70,7 @@ void AllocateBuffers(Machine& machine) {
         if (core->kind == CoreKind::AIC) {
             for (const BufferSpec& b : kAicBuffers) place(b);
             core->unitFlag.assign(kL0cBytes / 512, 0);
-            for (auto& epoch : core->unitEpoch) epoch.assign(kL0cBytes / 512, 0);
+            for (auto& clock : core->unitClock) clock.assign(kL0cBytes / 512, nullptr);
         } else {
             for (const BufferSpec& b : kAivBuffers) place(b);
         }

@@ -4,8 +4,8 @@
 A test module that sets ``TWIN_PROGRAM = "checker"`` and takes the fixture ``twin_case`` gets one test per case that
 ``twin_checker --list`` prints. ``twin_program("example_matmul")`` gives the path of any built executable.
 
-Environment: TWIN_BUILD_DIR puts the build elsewhere (default: build/twin-tests of the checkout); TWIN_SANITIZE=1 builds with
-AddressSanitizer and UBSan, in a directory of its own.
+Environment: TWIN_BUILD_DIR puts the build elsewhere (default: build/twin-tests of the checkout); TWIN_SANITIZE=1
+builds with AddressSanitizer and UBSan, in a directory of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPO = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def build_dir() -> Path:
     """Configures and builds tests/twin; returns the build directory."""
     sanitize = os.environ.get("TWIN_SANITIZE", "0") == "1"
@@ -57,7 +57,7 @@ def run_program(path: Path, *arguments: str, env: dict[str, str] | None = None) 
     )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def cases_of(program: str) -> tuple[str, ...]:
     done = run_program(find_program(f"twin_{program}"), "--list")
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each rule of the checker, broken by a kernel that is right but for that; and the kernels it must not complain about."""
+"""Each rule of the checker, broken by a kernel right but for that; and the kernels it must not complain about."""
 
 from __future__ import annotations
 

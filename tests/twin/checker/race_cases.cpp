@@ -286,6 +286,26 @@ CHECKER_TEST(cross_core_handover) {
     }, {Workspace("w", w)}));
 }
 
+CHECKER_TEST(a_unit_flag_hands_on_what_came_before_the_mad) {
+    auto w = Zeros(128);
+    auto y = Zeros(1024);
+    ExpectClean(OnMix([&] {
+        if (CurrentCoreKind() == CoreKind::AIV) {
+            wait_flag_dev(4);
+            if (get_subblockid() == 0) Store(Gm(w), Ub(0), 8);
+            return;
+        }
+        copy_gm_to_cbuf(L1(0), Gm(w), 0, 1, 8, 0, 0, PAD_NONE);
+        Sync(PIPE_MTE2, PIPE_MTE1);
+        LoadL0();
+        Sync(PIPE_MTE1, PIPE_M);
+        mad(L0c(0), L0a(0), L0b(0), 32, 32, 32, 3, false, false, true);
+        set_nd_para(1);
+        copy_matrix_cc_to_gm(y.data(), L0c(0), 0, 32, 32, 32, 32, 3, NoQuant, 0, false, true);
+        ffts_cross_core_sync(PIPE_FIX, CrossConfig(2, 4));
+    }, {Workspace("w", w), Out("y", y)}));
+}
+
 CHECKER_TEST(cube_reads_the_workspace_too_early) {
     auto w = Zeros(128);
     ExpectRace(OnMix([&] {
