@@ -11,6 +11,7 @@ void StoreToGm(const Core& core, uint8_t* dst, const uint8_t* src, uint64_t byte
     if (core.atomicType == ATOMIC_NONE) {
         std::memcpy(dst, src, bytes);
     } else {
+        if (core.machine->atomicOrder != nullptr) core.machine->atomicOrder->WaitForTurn(core.block->position);
         kernels::Atomic(core.atomicType, core.atomicOp, dst, src, bytes);
     }
 }

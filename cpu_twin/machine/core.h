@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -140,6 +141,21 @@ struct Block {
     std::unordered_map<uint64_t, SyncCalls> syncCalls;          // by site, op and pipes
     Core* running = nullptr;
     bool progress = false;
+    size_t position = 0;                // in the order of execution
+};
+
+// Lets blocks on several OS threads update GM atomically in the order in which one thread would.
+class AtomicOrder {
+public:
+    void Start(size_t blocks) { finished_.assign(blocks, 0), first_ = 0; }
+    void Finish(size_t position);
+    void WaitForTurn(size_t position);  // until every block before this one has finished its step
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<uint8_t> finished_;
+    size_t first_ = 0;                  // unfinished position
 };
 
 // Source sites are interned while cores run, on any thread; reports renumber them by file and line.
@@ -184,6 +200,7 @@ struct Machine {
     const RemoteKnowledge* JoinRemotes(const RemoteKnowledge* a, const RemoteKnowledge* b);
     std::array<std::array<std::vector<std::deque<CrossSet>>, kCrossFlags>, 2> pendingMode0;  // [kind][flag][core of kind]
     std::mutex mode0Mutex;
+    AtomicOrder* atomicOrder = nullptr;             // with several threads
     std::vector<std::vector<std::unique_ptr<RangeMap>>> gm;  // accesses of all blocks, merged at exchanges
     bool record = false;
     bool crossCoreAllowed = true;

@@ -47,7 +47,7 @@ const char* RuleName(Rule r) {
     static const char* const names[] = {
         "race", "out-of-range", "misaligned", "flag-set-twice", "flag-left-over", "flag-never-set", "counter-overflow",
         "counter-left-over", "reserved-flag-id", "stride-limit", "repeat-limit", "mask-limit", "bad-argument", "wrong-core",
-        "read-only-written", "stale-cache-line", "dirty-cache-line", "unit-flag", "deadlock", "cross-block-atomic", "kernel-trap",
+        "read-only-written", "stale-cache-line", "dirty-cache-line", "unit-flag", "deadlock", "kernel-trap",
         "kernel-error"};
     static_assert(sizeof(names) / sizeof(names[0]) == static_cast<size_t>(Rule::KernelError) + 1);
     return names[static_cast<int>(r)];

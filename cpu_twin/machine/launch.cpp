@@ -397,6 +397,22 @@ void ReportCounters(Machine& machine) {
     }
 }
 
+}  // namespace
+
+void AtomicOrder::Finish(size_t position) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    finished_[position] = 1;
+    while (first_ < finished_.size() && finished_[first_] != 0) ++first_;
+    changed_.notify_all();
+}
+
+void AtomicOrder::WaitForTurn(size_t position) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return first_ >= position; });
+}
+
+namespace {
+
 void Run(Machine& machine, const std::function<void()>& kernel, Timeline* timeline) {
     std::vector<size_t> coreOrder{0, 1, 2}, blockOrder(machine.blocks.size());
     for (size_t i = 0; i < blockOrder.size(); ++i) blockOrder[i] = i;
@@ -410,11 +426,16 @@ void Run(Machine& machine, const std::function<void()>& kernel, Timeline* timeli
         core->fiber = std::make_unique<Fiber>(machine.options.stackBytes, [c, &kernel] { CoreMain(*c, kernel); });
     }
     const int threads = std::max(1, std::min(machine.options.threads, static_cast<int>(machine.blocks.size())));
+    for (size_t i = 0; i < blockOrder.size(); ++i) machine.blocks[blockOrder[i]]->position = i;
+    AtomicOrder atomicOrder;
+    if (threads > 1) machine.atomicOrder = &atomicOrder;
     int idleSteps = 0;
     for (;;) {
+        atomicOrder.Start(blockOrder.size());
         auto work = [&](int t) {
             for (size_t i = static_cast<size_t>(t); i < blockOrder.size(); i += static_cast<size_t>(threads)) {
                 RunBlock(*machine.blocks[blockOrder[i]], coreOrder);
+                atomicOrder.Finish(i);
             }
         };
         if (threads == 1) {

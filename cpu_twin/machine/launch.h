@@ -69,7 +69,7 @@ struct Options {
 enum class Rule : uint8_t {
     Race, OutOfRange, Misaligned, FlagSetTwice, FlagLeftOver, FlagNeverSet, CounterOverflow, CounterLeftOver, ReservedFlagId,
     StrideLimit, RepeatLimit, MaskLimit, BadArgument, WrongCore, ReadOnlyWritten, StaleCacheLine, DirtyCacheLine, UnitFlag, Deadlock,
-    CrossBlockAtomic, KernelTrap, KernelError
+    KernelTrap, KernelError
 };
 const char* RuleName(Rule r);
 

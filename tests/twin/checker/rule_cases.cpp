@@ -303,6 +303,28 @@ CHECKER_TEST(reports_are_the_same_twice_and_on_two_threads) {
     if (first != Busy(two).Text()) Fail("two threads give another report:\n" + first + "\nand\n" + Busy(two).Text());
     if (first.find("no findings") != std::string::npos) Fail("expected findings");
 }
+CHECKER_TEST(atomic_sums_of_blocks_are_the_same_on_two_threads) {
+    auto sum = [](int threads) {
+        std::vector<float> y(64, 0.0f);
+        Options options;
+        options.threads = threads;
+        const Report report = Run(KernelType::AivOnly, 24, {InOut("y", y)}, [&] {
+            set_mask_norm();
+            vector_dup(Ub(0), 1.0f / static_cast<float>(3 + 7 * get_block_idx()), 1, 1, 1, 8, 0);
+            set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+            wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+            set_atomic_add();
+            set_atomic_f32();
+            for (int i = 0; i < 20; ++i) copy_ubuf_to_gm(Gm(y), Ub(0), 0, 1, 8, 0, 0);
+        }, options);
+        if (!report.ok()) Fail(report.Text());
+        return y;
+    };
+    const std::vector<float> first = sum(1);
+    for (int i = 0; i < 5; ++i) {
+        if (sum(2) != first) Fail("two threads add in another order");
+    }
+}
 CHECKER_TEST(checker_off_finds_nothing_but_bounds) {
     std::vector<float> x(60);
     Options off;
