@@ -409,7 +409,10 @@ void ConvertRow(Core& core, QuantMode_t quant, bool relu, DType srcT, const void
                 break;
             }
             default: {  // to eight bits
-                const float rounded = __builtin_nearbyintf(v) + static_cast<float>(q.offset);
+                // Nine signed bits hold the scaled value before the offset is added; a NaN goes on to become 0.
+                const float whole = __builtin_nearbyintf(v);
+                const float nine = whole != whole ? whole : std::max(-256.0f, std::min(255.0f, whole));
+                const float rounded = nine + static_cast<float>(q.offset);
                 const float low = q.isSigned ? -128.0f : 0.0f, high = q.isSigned ? 127.0f : 255.0f;
                 const float clipped = rounded != rounded ? 0.0f : std::max(low, std::min(high, rounded));
                 out[i] = static_cast<uint8_t>(static_cast<int32_t>(clipped));

@@ -11,9 +11,15 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+struct Cause {
+    int32_t event = -1;
+    TimelineEvent::Cause kind = TimelineEvent::Cause::Start;
+};
+
 struct Queued {
     Instr instr;
     double issued = 0;
+    Cause cause;            // of the time of issue
 };
 
 // A tile of L0C handed over by unit flags: fractal by fractal, so the other pipe may start when the first fractal is done.
@@ -34,11 +40,6 @@ struct CrossArrival {
     int32_t event = -1;
 };
 
-struct Cause {
-    int32_t event = -1;
-    TimelineEvent::Cause kind = TimelineEvent::Cause::Start;
-};
-
 struct PipeTime {
     std::deque<Queued> queue;
     double release = 0;     // the next instruction may start
@@ -56,7 +57,7 @@ struct CoreTime {
     double scalar = 0;      // the scalar unit is free
     double scalarWake = kNever;
     double waitSince = kNever;
-    Cause scalarCause;      // what the scalar unit waited for last
+    Cause scalarCause;      // what its time comes from: its last wait, load or store, or the pipe whose queue was full
     int queueFull = -1;     // pipe whose queue has no room
     std::array<PipeTime, kPipes> pipe;
     std::array<std::array<std::array<std::deque<FlagSet>, kEventIds>, kPipes>, kPipes> flags;
@@ -187,7 +188,9 @@ private:
                 if (c.queueFull >= 0) c.scalarCause = {p.lastEvent, TimelineEvent::Cause::Queue};
                 c.queueFull = -1;
                 c.scalar += clock_.IssueCycles(i);
-                p.queue.push_back({i, c.scalar});
+                const Cause issue{c.scalarCause.event, c.scalarCause.kind == TimelineEvent::Cause::Queue ? TimelineEvent::Cause::Queue
+                                                                                                          : TimelineEvent::Cause::Issue};
+                p.queue.push_back({i, c.scalar, issue});
                 if (p.queue.size() == 1) WakePipe(core, static_cast<int>(i.pipe), HeadTime(p));
             }
             c.stream.pop_front();
@@ -230,29 +233,30 @@ private:
         }
         if (i.op == Op::set_flag) {
             c.scalar += clock_.IssueCycles(i);
-            SetFlag(core, i, c.scalar);
+            SetFlag(core, i, c.scalar, c.scalarCause.event);
             return true;
         }
         Span span = clock_.Run(i, c.scalar);
         while (span.partial) span = clock_.Run(i, span.release);
-        Note(core, i, c.scalar, span, {c.pipe[static_cast<size_t>(Pipe::S)].lastEvent, TimelineEvent::Cause::Pipe});
+        Note(core, i, c.scalar, span, c.scalarCause);
+        c.scalarCause = {c.pipe[static_cast<size_t>(Pipe::S)].lastEvent, TimelineEvent::Cause::Pipe};
         c.scalar = std::max(c.scalar, span.end);
         return true;
     }
 
     bool BarrierAll(uint16_t core, CoreTime& c, const Instr& i) {
-        double all = c.scalar;
-        int32_t slowest = -1;
+        double all = c.waitSince == kNever ? c.scalar : c.waitSince;
+        Cause slowest = c.scalarCause;
         for (PipeTime& p : c.pipe) {
             if (!p.queue.empty()) {
                 if (c.waitSince == kNever) c.waitSince = c.scalar;
                 return false;  // woken when queues drain
             }
-            if (p.end > all) slowest = p.lastEvent;
+            if (p.end > all) slowest = {p.lastEvent, TimelineEvent::Cause::Barrier};
             all = std::max(all, p.end);
         }
-        const double until = all + clock_.BarrierCycles(i);
-        EndWait(core, i, c.waitSince == kNever ? c.scalar : c.waitSince, until, -1, {slowest, TimelineEvent::Cause::Barrier});
+        const double until = std::max(all, c.scalar) + clock_.BarrierCycles(i);
+        EndWait(core, i, c.waitSince == kNever ? c.scalar : c.waitSince, until, -1, slowest);
         c.waitSince = kNever;
         c.scalar = until;
         return true;
@@ -271,10 +275,10 @@ private:
         const Instr& i = head.instr;
         switch (i.op) {
             case Op::set_flag:
-                SetFlag(core, i, ready);
+                SetFlag(core, i, ready, head.issued > p.end ? head.cause.event : p.lastEvent);
                 break;
             case Op::ffts_cross_core_sync:
-                CrossSet(core, i, ready);
+                CrossSet(core, i, ready, head.issued > p.end ? head.cause.event : p.lastEvent);
                 break;
             case Op::pipe_barrier: {
                 const double until = ready + clock_.BarrierCycles(i);
@@ -298,8 +302,7 @@ private:
             }
             default: {
                 double start = ready;
-                Cause cause = head.issued > p.release ? Cause{c.scalarCause.event, c.scalarCause.kind == TimelineEvent::Cause::Queue ? TimelineEvent::Cause::Queue : TimelineEvent::Cause::Issue}
-                                                      : Cause{p.lastEvent, TimelineEvent::Cause::Pipe};
+                Cause cause = head.issued > p.release ? head.cause : Cause{p.lastEvent, TimelineEvent::Cause::Pipe};
                 if (p.waitSince != kNever) cause.kind = TimelineEvent::Cause::UnitFlag;
                 if (!p.partial && i.unitFlag != 0 && !UnitReady(c, i, start, cause)) {
                     if (p.waitSince == kNever) p.waitSince = ready;
@@ -374,10 +377,10 @@ private:
         WakePipe(core, static_cast<int>(mad ? Pipe::FIX : Pipe::M), mad ? span.start : span.release);
     }
 
-    void SetFlag(uint16_t core, const Instr& i, double time) {
+    void SetFlag(uint16_t core, const Instr& i, double time, int32_t event) {
         CoreTime& c = cores_[core];
         const double visible = time + clock_.FlagCycles(i.pipe, i.peer);
-        c.flags[static_cast<size_t>(i.pipe)][static_cast<size_t>(i.peer)][i.id].push_back({visible, c.pipe[static_cast<size_t>(i.pipe)].lastEvent});
+        c.flags[static_cast<size_t>(i.pipe)][static_cast<size_t>(i.peer)][i.id].push_back({visible, event});
         if (i.peer == Pipe::S) WakeScalar(core, visible);
         else WakePipe(core, static_cast<int>(i.peer), std::max(visible, cores_[core].pipe[static_cast<size_t>(i.peer)].release));
     }
@@ -387,9 +390,8 @@ private:
         WakeScalar(core, visible);
     }
 
-    void CrossSet(uint16_t core, const Instr& i, double time) {
+    void CrossSet(uint16_t core, const Instr& i, double time, int32_t event) {
         const double visible = time + clock_.CrossCoreCycles(i.mode);
-        const int32_t event = cores_[core].pipe[static_cast<size_t>(i.pipe)].lastEvent;
         const Core& me = *machine_.cores[core];
         if (i.mode == 2 && me.kind == CoreKind::AIC) {
             for (const Core* other : me.block->cores) {
