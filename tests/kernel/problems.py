@@ -154,7 +154,9 @@ def draw(rng, largest=1 << 22):
         Dk = 64 * rng.choice((1, 1, 2, 3, 4, 5, 7, 8, 9))
         Dv = rng.choice((Dk, 64 * rng.randint(1, Dk // 64), max(64, Dk - 64)))
         S2 = rng.choice((1, 2, 16, 33, 127, 128, 129, 300, 513, 700, 1100, 2048, 2200))
-        topK = min(S2, rng.choice((1, 2, 7, 15, 16, 17, 63, 65, 100, 127, 128, 129, 200, 512, 1152, 2047, 2048, S2)))
+        topK = min(
+            S2, 2048, rng.choice((1, 2, 7, 15, 16, 17, 63, 65, 100, 127, 128, 129, 200, 512, 1152, 2047, 2048, S2))
+        )
         B = rng.choice((1, 1, 2, 3))
         S1 = rng.choice((1, 1, 2, 3, 5, 9, 17))
         causal = rng.random() < 0.5 and S1 <= S2
