@@ -48,14 +48,14 @@ def random_bsr(M, N, R, C, density, seed):
 
 BSR_CASES = [
     # M, N, R, C, Hq, Hk, D, Dv, density
-    (96, 256, 32, 64, 4, 2, 64, 64, 0.5),
+    (70, 256, 32, 64, 4, 2, 64, 64, 0.5),
     (70, 128, 16, 16, 4, 1, 64, 64, 0.5),
     (40, 96, 8, 3, 6, 2, 64, 64, 0.6),
-    (33, 128, 2, 2, 3, 1, 64, 128, 0.5),
+    (13, 128, 2, 2, 3, 1, 64, 128, 0.5),
     (24, 200, 5, 8, 5, 1, 96, 80, 0.5),
     (130, 256, 128, 128, 2, 2, 64, 64, 0.7),
-    (20, 64, 1, 1, 4, 2, 64, 64, 0.1),
-    (40, 192, 1, 1, 4, 2, 64, 64, 0.5),
+    (9, 64, 1, 1, 4, 2, 64, 64, 0.1),
+    (20, 192, 1, 1, 4, 2, 64, 64, 0.5),
     (64, 128, 64, 1, 2, 1, 64, 64, 0.4),
 ]
 
@@ -97,10 +97,10 @@ def pack_segments(mask, indptr, R, C):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("block", [(32, 64), (16, 5), (3, 2)], ids=str)
+@pytest.mark.parametrize("block", [(32, 64), (5, 3)], ids=str)
 def test_bsr_logits(block, options, dtype, device):
     R, C = block
-    M, N, hq, hk, D = 65 if R > 8 else 14, C * 32, 4, 2, 64
+    M, N, hq, hk, D = 65 if R > 8 else 8, C * (5 if C > 8 else 24), 4, 2, 64
     scale = options.get("scale", 0.3)
     indptr, indices = random_bsr(M, N, R, C, 0.4, seed=5)
     gen = torch.Generator().manual_seed(9)

@@ -12,14 +12,14 @@ TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 2e-5}
 
 CASES = [
     # B, S1, S2, N1, N2, Dk, Dv, topK, layout, causal, aliased
-    (1, 2, 200, 128, 1, 576, 512, 70, "BSND", False, True),
+    (1, 1, 200, 65, 1, 576, 512, 70, "BSND", False, True),
     (1, 1, 300, 16, 1, 512, 512, 129, "BNSD", False, True),
     (2, 3, 50, 8, 2, 128, 128, 17, "BSND", True, False),
     (1, 3, 40, 5, 1, 192, 128, 40, "BNSD", True, True),
     (1, 2, 70, 24, 2, 64, 64, 1, "BSND", True, False),
     (1, 2, 70, 7, 1, 192, 192, 65, "BSND", False, True),
     (1, 2, 70, 3, 1, 320, 64, 33, "BNSD", False, True),
-    (3, 5, 9, 4, 2, 64, 128, 9, "BSND", True, False),
+    (2, 4, 9, 4, 2, 64, 128, 9, "BSND", True, False),
 ]
 
 

@@ -11,7 +11,7 @@ import torch
 
 from . import configs, plans
 from .configs import BlockConfig
-from .launcher import Launcher
+from .launcher import Launcher, Prepared, hooked, tensor_key, unused
 from .plans import BlockPlan
 
 LOG2E = 1.4426950408889634
@@ -107,24 +107,36 @@ def _hopper_serves(call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
     )
 
 
+#: Tensors of a call in the order in which prepared launches take them.
+_FRESH = ("q", "k", "v", "out", "lse", "mask_words", "flags", "scale_q", "scale_k", "scale_v")
+
+
 def _launch(
     call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor | None
-) -> None:
+) -> list[Prepared]:
+    """Launch the call's kernels. Returns their prepared launches, none in Triton's interpreter."""
     if call.num_tiles == 0:
-        return
+        return []
     if not _hopper_serves(call, q, k, v):
-        _launch_portable(call, q, k, v, out, lse, redo=False)
-        return
-    if call.row_masked and call.flags is None:
-        call = dataclasses.replace(call, flags=torch.zeros(call.items(q, k), dtype=torch.int32, device=q.device))
-    _launch_hopper(call, q, k, v, out, lse)
-    if call.row_masked:
-        _launch_portable(call, q, k, v, out, lse, redo=True)
+        steps = [_launch_portable(call, q, k, v, out, lse, redo=False)]
+    else:
+        steps = [_launch_hopper(call, q, k, v, out, lse)]
+        if call.row_masked:
+            steps.append(_launch_portable(call, q, k, v, out, lse, redo=True))
+    return [step for step in steps if step is not None]
+
+
+def _values(
+    call: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], *rest: torch.Tensor | None
+) -> list[torch.Tensor]:
+    """The tensors `_FRESH` of a call; absent ones are never read."""
+    nothing = unused(call[0].device)
+    return [*call, *(nothing if x is None else x for x in rest)]
 
 
 def _launch_hopper(
     call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor | None
-) -> None:
+) -> Prepared | None:
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
@@ -134,10 +146,13 @@ def _launch_hopper(
         layout = gl.NVMMASharedLayout(128, 16, 3)
         rows = config.block_n if call.keys == plans.DENSE else min(config.block_n, call.block_cols)
         k_desc, v_desc = (
-            TensorDescriptor.from_tensor(x.transpose(0, 1), [1, rows, x.shape[2]], layout) for x in (k, v)
+            TensorDescriptor(
+                x, [x.shape[1], x.shape[0], x.shape[2]], [x.stride(1), x.stride(0), 1], [1, rows, x.shape[2]], layout
+            )
+            for x in (k, v)
         )
     items = call.items(q, k)
-    dummy = out  # a pointer that the kernel never reads in this mode
+    dummy = unused(q.device)
     args = (
         q,
         k,
@@ -181,7 +196,8 @@ def _launch_hopper(
     groups = config.block_m // 64
     registers = (config.consumer_regs * groups + config.producer_regs) // (groups + 1)
     programs = min(items, num_sms(q.device) * config.programs_per_sm)
-    _hopper_launcher()(programs, args, constants, {"num_warps": 4, "maxnreg": registers}, q.device)
+    options = {"num_warps": 4, "maxnreg": registers}
+    return _hopper_launcher()(programs, args, constants, options, q.device, _FRESH)
 
 
 @functools.cache
@@ -221,7 +237,7 @@ def _launch_portable(
     lse: torch.Tensor | None,
     *,
     redo: bool,
-) -> None:
+) -> Prepared | None:
     import triton.language as tl
 
     head_dim_qk, head_dim_vo = q.shape[2], v.shape[2]
@@ -232,7 +248,7 @@ def _launch_portable(
     qa, qa_w, qb, qb_w = split_width(head_dim_qk, halves=rope)
     va, va_w, vb, vb_w = split_width(head_dim_vo)
     dot = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}.get(q.dtype, tl.float16)
-    dummy = out  # a pointer that the kernel never reads in this mode
+    dummy = unused(q.device)
     args = (
         q,
         k,
@@ -289,7 +305,7 @@ def _launch_portable(
         "REDO": redo,
     }
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    _portable_launcher()(call.items(q, k), args, constants, options, q.device)
+    return _portable_launcher()(call.items(q, k), args, constants, options, q.device, _FRESH)
 
 
 def run_block_sparse(
@@ -309,6 +325,18 @@ def run_block_sparse(
     scale_v: torch.Tensor | None = None,
 ) -> None:
     """Launch a planned attention; see the package docstring for shapes. Writes `out` and `lse`, allocates nothing."""
+    scales = (scale_q, scale_k, scale_v)
+    key = (
+        *(tensor_key(x) for x in (q, k, v, out)),
+        *(None if x is None else tensor_key(x) for x in (lse, *scales)),
+        (sm_scale, logits_soft_cap, rope_scale, rope_theta),
+    )
+    steps = plan.launches.get(key)
+    if steps and not hooked():
+        values = _values((q, k, v, out), lse, plan.mask_words, plan.flags, *scales)
+        for step in steps:
+            step(values)
+        return
     call = _Call(
         tiles=plan.tiles,
         num_tiles=plan.tiles.shape[0],
@@ -335,7 +363,7 @@ def run_block_sparse(
         scale_k=scale_k,
         scale_v=scale_v,
     )
-    _launch(call, q, k, v, out, lse)
+    plan.launches[key] = _launch(call, q, k, v, out, lse)
 
 
 def mask_to_words(
@@ -366,6 +394,11 @@ def mask_to_words(
     return words
 
 
+#: Prepared launches of single prefill by problem, and the flags that each needs; serving sees new lengths for ever.
+_prefills: dict[tuple[object, ...], tuple[int, list[Prepared]]] = {}
+_MOST_PREFILLS = 1024
+
+
 def run_prefill(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -391,10 +424,24 @@ def run_prefill(
     qo_len, kv_len = q.shape[0], k.shape[0]
     group = q.shape[1] // k.shape[1]
     masked = custom_mask is not None or packed_custom_mask is not None
-    mask_words = None
-    if masked:
-        causal = False
-        mask_words = mask_to_words(custom_mask, packed_custom_mask, qo_len, kv_len)
+    mask_words = mask_to_words(custom_mask, packed_custom_mask, qo_len, kv_len) if masked else None
+    causal = causal and not masked
+    scales = (scale_q, scale_k, scale_v)
+    key = (
+        q.device,
+        *(tensor_key(x) for x in (q, k, v, out)),
+        *(None if x is None else tensor_key(x) for x in (lse, *scales)),
+        (sm_scale, causal, window_left, masked, pos_encoding, logits_soft_cap, rope_scale, rope_theta, config),
+    )
+    prepared = _prefills.get(key)
+    # Raised by tiles that must be computed again; 0 at the start.
+    items, steps = prepared or (0, [])
+    if steps and not hooked():
+        flags = torch.zeros(items, dtype=torch.int32, device=q.device) if items else None
+        values = _values((q, k, v, out), lse, mask_words, flags, *scales)
+        for step in steps:
+            step(values)
+        return
     config = config or configs.prefill_config(
         head_dim_qk=q.shape[2],
         head_dim_vo=v.shape[2],
@@ -430,4 +477,9 @@ def run_prefill(
         scale_k=scale_k,
         scale_v=scale_v,
     )
-    _launch(call, q, k, v, out, lse)
+    items = call.items(q, k) if call.row_masked and _hopper_serves(call, q, k, v) else 0
+    if items:
+        call = dataclasses.replace(call, flags=torch.zeros(items, dtype=torch.int32, device=q.device))
+    if len(_prefills) >= _MOST_PREFILLS:
+        _prefills.clear()
+    _prefills[key] = (items, _launch(call, q, k, v, out, lse))

@@ -8,11 +8,14 @@ import math
 
 import torch
 
-from ...layout import as_bnsd, same_prefix
+from ...layout import as_bnsd
 from . import configs
 from .configs import MLA_BLOCK_H, MLA_BLOCK_N, SparseConfig
 from .launch_block import LOG2E, aligned, is_hopper, num_sms, split_width
-from .launcher import Launcher
+from .launcher import Launcher, Prepared, hooked, tensor_key, unused
+
+#: Tensors of the attention in the order in which a prepared launch takes them.
+_FRESH = ("q", "k", "v", "indices", "out", "lse")
 
 
 def run_sparse_flash_attention(
@@ -37,14 +40,27 @@ def run_sparse_flash_attention(
     N2, S2, Dv, topK = k.shape[1], k.shape[2], v.shape[3], idx.shape[3]
     if B == 0 or S1 == 0:
         return
-    G = N1 // N2
     l = None if lse is None else as_bnsd(lse, layout)
-    aliased = same_prefix(value, key)
-    config = (
-        configs.sparse_config(rows=B * N2 * S1, G=G, Dk=Dk, Dv=Dv, dtype=q.dtype, aliased=aliased)
-        if config is None
-        else config
+    # Same start, same strides: V is K's prefix, and one read serves both.
+    aliased = v.data_ptr() == k.data_ptr() and v.stride() == k.stride()
+    problem = (
+        q.device,
+        *(tensor_key(x) for x in (q, k, v, idx, o)),
+        None if l is None else tensor_key(l),
+        (scale, is_causal, aliased, config),
     )
+    prepared = _prepared.get(problem)
+    if prepared is not None and not hooked():
+        splits, attend, combine = prepared
+        part_out, part_lse = _parts(o, l, splits, Dv)
+        attend((q, k, v, idx, part_out, part_lse))
+        if combine is not None:
+            combine((part_out, part_lse, o, part_lse if l is None else l))
+        return
+
+    G = N1 // N2
+    if config is None:
+        config = configs.sparse_config(rows=B * N2 * S1, G=G, Dk=Dk, Dv=Dv, dtype=q.dtype, aliased=aliased)
     hopper = config.hopper and _mla_serves(q, k, Dv, aliased)
     step = 2 * MLA_BLOCK_N if hopper else config.block_n
     chunks = -(-G // (MLA_BLOCK_H if hopper else config.block_h))
@@ -54,29 +70,45 @@ def run_sparse_flash_attention(
     )
     steps_a_split = -(-steps // splits)
     splits = -(-steps // steps_a_split)
-    part_out, part_lse = o, o if l is None else l
-    # Strides by b, s1, head and split. A part is [B, S1, N1, splits, Dv]; without a split it is the output itself.
-    out_strides: tuple[int, ...] = (o.stride(0), o.stride(2), o.stride(1), 0)
-    lse_strides: tuple[int, ...] = (0, 0, 0, 0) if l is None else (l.stride(0), l.stride(2), l.stride(1), 0)
-    has_lse = l is not None
+    part_out, part_lse = _parts(o, l, splits, Dv)
+    # Strides by b, s1, head and split; without a split the part is the output itself.
+    out_strides: tuple[int, ...] = (*_by_row(o), 0)
+    lse_strides: tuple[int, ...] = (0, 0, 0, 0) if l is None else (*_by_row(l), 0)
     if splits > 1:
-        has_lse = True
-        part_out = torch.empty(B, S1, N1, splits, Dv, dtype=torch.float32, device=q.device)
-        part_lse = torch.empty(B, S1, N1, splits, dtype=torch.float32, device=q.device)
         out_strides, lse_strides = part_out.stride()[:4], part_lse.stride()
     sizes = (S1, S2, N2, topK, splits, steps_a_split)
+    has_lse = splits > 1 or l is not None
     programs = B * N2 * S1 * chunks * splits
     if hopper:
-        _launch_mla(
+        main = _launch_mla(
             q, k, idx, part_out, part_lse, programs, out_strides, lse_strides, sizes, scale, is_causal, has_lse, config
         )
     else:
-        _launch_gather(
+        main = _launch_gather(
             q, k, v, idx, part_out, part_lse, programs, out_strides, lse_strides, sizes, scale, is_causal, has_lse,
             aliased, config,
         )  # fmt: skip
-    if splits > 1:
-        _launch_combine(part_out, part_lse, o, l)
+    combine = _launch_combine(part_out, part_lse, o, l) if splits > 1 else None
+    if main is not None:
+        if len(_prepared) >= _MOST_PREPARED:
+            _prepared.clear()
+        _prepared[problem] = (splits, main, combine)
+
+
+#: Prepared launches by problem: parts of topK, the attention, the combination. Bounded: lengths may vary for ever.
+_prepared: dict[tuple[object, ...], tuple[int, Prepared, Prepared | None]] = {}
+_MOST_PREPARED = 1024
+
+
+def _parts(o: torch.Tensor, l: torch.Tensor | None, splits: int, Dv: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the attention writes: parts [B, S1, N1, splits, Dv] with their LSE, or the output itself."""
+    if splits == 1:
+        return o, unused(o.device) if l is None else l
+    B, N1, S1, _ = o.shape
+    return (
+        torch.empty(B, S1, N1, splits, Dv, dtype=torch.float32, device=o.device),
+        torch.empty(B, S1, N1, splits, dtype=torch.float32, device=o.device),
+    )
 
 
 def _mla_serves(q: torch.Tensor, k: torch.Tensor, Dv: int, aliased: bool) -> bool:
@@ -111,7 +143,7 @@ def _launch_mla(
     is_causal: bool,
     has_lse: bool,
     config: SparseConfig,
-) -> None:
+) -> Prepared | None:
     args = (
         q,
         k,
@@ -135,7 +167,8 @@ def _launch_mla(
         "PRODUCER_REGS": config.producer_regs,
     }
     registers = (2 * config.consumer_regs + config.producer_regs) // 3
-    _launcher("mla")(programs, args, constants, {"num_warps": 4, "maxnreg": registers}, q.device)
+    options = {"num_warps": 4, "maxnreg": registers}
+    return _launcher("mla")(programs, args, constants, options, q.device, _FRESH)
 
 
 @functools.cache
@@ -165,7 +198,7 @@ def _launch_gather(
     has_lse: bool,
     aliased: bool,
     config: SparseConfig,
-) -> None:
+) -> Prepared | None:
     import triton.language as tl
 
     Dk, Dv = q.shape[3], v.shape[3]
@@ -211,10 +244,12 @@ def _launch_gather(
         "PRECISION": "ieee" if q.dtype == torch.float32 else "tf32",
     }
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    _launcher("gather")(programs, args, constants, options, q.device)
+    return _launcher("gather")(programs, args, constants, options, q.device, _FRESH)
 
 
-def _launch_combine(part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Tensor, l: torch.Tensor | None) -> None:
+def _launch_combine(
+    part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Tensor, l: torch.Tensor | None
+) -> Prepared | None:
     B, S1, N1, splits, Dv = part_out.shape
     block = min(configs.COMBINE_BLOCK, max(16, 1 << (Dv - 1).bit_length()))
     column_blocks = -(-Dv // block)
@@ -222,7 +257,7 @@ def _launch_combine(part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Ten
         part_out,
         part_lse,
         o,
-        o if l is None else l,
+        part_lse if l is None else l,
         *_by_row(o),
         *((0, 0, 0) if l is None else _by_row(l)),
         S1,
@@ -230,4 +265,5 @@ def _launch_combine(part_out: torch.Tensor, part_lse: torch.Tensor, o: torch.Ten
         splits,
     )
     constants = {"DV": Dv, "BLOCK": block, "SPLITS": 1 << (splits - 1).bit_length(), "HAS_LSE": l is not None}
-    _launcher("combine")(B * S1 * N1 * column_blocks, args, constants, {"num_warps": 4}, o.device)
+    fresh = ("part_out", "part_lse", "out", "lse")
+    return _launcher("combine")(B * S1 * N1 * column_blocks, args, constants, {"num_warps": 4}, o.device, fresh)

@@ -32,7 +32,7 @@ import torch
 
 from . import configs
 from .configs import BlockConfig
-from .launcher import Launcher
+from .launcher import Launcher, Prepared, hooked
 
 #: int32 fields of one query tile. kv_head is -1 where all kv heads share the structure (then a grid dimension has it).
 TILE_FIELDS = ("token", "rows", "kv_head", "stream", "kv_len", "local_row", "qo_len", "mask_word")
@@ -63,6 +63,7 @@ class BlockPlan:
         shared_structure: one structure for all kv heads.
         slopes: ALiBi slopes, float32 [Hq], or None.
         flags: int32, one a work item, all 0 between launches; None where no mask depends on the row.
+        launches: prepared launches of the problems that were run with this plan.
         kept_pairs: (row, key) pairs kept over all query heads, masks not counted: for reports of TFLOP/s.
     """
 
@@ -88,6 +89,9 @@ class BlockPlan:
     shared_structure: bool
     slopes: torch.Tensor | None
     flags: torch.Tensor | None
+    launches: dict[tuple[object, ...], list[Prepared]] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def group(self) -> int:
@@ -151,6 +155,27 @@ def _launcher(kernel: str) -> Launcher:
     from .kernels import runs
 
     return Launcher(getattr(runs, kernel))
+
+
+_planners: dict[tuple[object, ...], Prepared | None] = {}
+
+
+def _run_planner(
+    kernel: str, works: int, tensors: dict[str, torch.Tensor], sizes: tuple[int, ...], constants: dict[str, int],
+    device: torch.device,
+) -> None:  # fmt: skip
+    """Run a planning kernel, prepared where one of the same sizes has run before."""
+    values = list(tensors.values())
+    key = (kernel, works, sizes, *constants.values(), device, *(x.data_ptr() % 16 == 0 for x in values))
+    prepared = None if hooked() else _planners.get(key)
+    if prepared is not None:
+        prepared(values)
+        return
+    if len(_planners) >= 256:
+        _planners.clear()
+    _planners[key] = _launcher(kernel)(
+        works, (*values, *sizes), constants, {"num_warps": 4}, device, fresh=tuple(tensors)
+    )
 
 
 def work_items(num_tiles: int, group: int, heads: int, num_kv_heads: int, shared: bool) -> int:
@@ -464,8 +489,9 @@ def plan_variable(
     summary = torch.empty(3, works, dtype=torch.int32, device=device)
     search = {"ROUNDS": block_cols.bit_length(), "BLOCK": 128}
     if works:
-        args = (block_map, ends, run_start, run_before, summary, block_rows, block_cols)
-        _launcher("find_runs_kernel")(works, args, {"BN": block_n, **search}, {"num_warps": 4}, device)
+        tensors = {"block_map": block_map, "col_end": ends, "run_start": run_start, "run_before": run_before,
+                   "summary": summary}  # fmt: skip
+        _run_planner("find_runs_kernel", works, tensors, (block_rows, block_cols), {"BN": block_n, **search}, device)
     kv_len, _, widest = summary.cpu().to(torch.int64).numpy()
     steps = -(-kv_len // block_n)
     most = int(widest.max(initial=0))
@@ -480,9 +506,10 @@ def plan_variable(
     stream = torch.empty(max(entries, 1), dtype=torch.int32, device=device)
     begin = _to_device(torch.from_numpy(stream_begin.astype(np.int32)), device)
     if entries:
-        table = (run_start, run_before, summary, begin, stream, block_cols)
+        tensors = {"run_start": run_start, "run_before": run_before, "summary": summary, "begin": begin,
+                   "stream": stream}  # fmt: skip
         constants = {"BN": block_n, "SEGMENTS": segments, **search}
-        _launcher("step_table_kernel")(works, table, constants, {"num_warps": 4}, device)
+        _run_planner("step_table_kernel", works, tensors, (block_cols,), constants, device)
 
     flat_rows = rows.reshape(-1)
     heads = _heads_per_tile(flat_rows, group, config.block_m)
