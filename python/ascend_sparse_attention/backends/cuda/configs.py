@@ -67,8 +67,8 @@ class SparseConfig:
     num_warps: int
     num_stages: int
     hopper: bool = False
-    consumer_regs: int = 224
-    producer_regs: int = 56
+    consumer_regs: int = 216
+    producer_regs: int = 72
     most_splits: int = 32
 
 
