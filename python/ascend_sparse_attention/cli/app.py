@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import typer
 
-from . import check, check_submission, compare, env
+from . import check, check_submission, compare, env, trace
 from .console import UsageError, error_console
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ app = typer.Typer(
     help="Check the precision of sparse flash attention on Ascend NPUs, GPUs and CPUs.",
     epilog="Exit code: 0 pass, 1 fail, 2 wrong usage or unreadable input.",
 )
-for _command in (check, check_submission, compare, env):
+for _command in (check, trace, check_submission, compare, env):
     _command.register(app)
 
 
