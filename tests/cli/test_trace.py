@@ -110,7 +110,10 @@ def site(run, arguments, options):
             "case small: schedule: expected topK > 128 for gather_split_k, got 8",
         ),
         (("cases.yaml", "--case", "one", "--cores", "-1"), "Invalid value for '--cores'"),
-        (("cases.yaml", "--case", "one", "--png", "t.gif"), "--png: expected a file name that ends in .png, .pdf, .svg"),
+        (
+            ("cases.yaml", "--case", "one", "--png", "t.gif"),
+            "--png: expected a file name that ends in .png, .pdf, .svg",
+        ),
         (("cases.yaml", "--case", "one", "--png", "gone/t.png"), "gone/t.png: the folder"),
     ],
 )

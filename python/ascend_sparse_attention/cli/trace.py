@@ -55,8 +55,8 @@ def trace(
 ) -> None:
     """Run one case in the CPU twin and write a trace of all pipes.
 
-    Prints the predicted time under each outlook, how busy the pipes are and what the critical path is made of. All of it
-    is predicted by the twin's cycle model; nothing is measured. The checker is on: what it finds is printed, and the
+    Prints the predicted time under each outlook, how busy the pipes are and what the critical path is made of: all
+    predicted by the twin's cycle model, nothing measured. The checker is on: what it finds is printed, and the
     exit code is 1.
     """
     # torch takes a second to load, which --help should not.
