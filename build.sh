@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds what is installed: dist/cann_bench-*.whl, dist/ascend_sparse_attention-*.whl and, where CANN has its operator
-# projects' CMake package, dist/ascend_sparse_attention_ops_*.run.
+# Builds what is installed: dist/cann_bench-*.whl, dist/ascend_sparse_attention-*.whl and, with CANN,
+# dist/ascend_sparse_attention_ops_*.run. The wheels come first: no fault of the .run costs them.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$root"
@@ -12,7 +12,7 @@ Usage: bash build.sh [--soc=ascend910b|ascend910_93] [--twin] [--pkg] [--jobs=N]
   (nothing)   build for the SoC of this machine with the CANN that ASCEND_HOME_PATH names
   --soc=NAME  build for another SoC, or on a machine without an NPU
   --twin      no CANN: the wheels' kernels run in the CPU twin, on CPU tensors
-  --pkg       only the operator package (.run)
+  --pkg       only the operator package (.run), and fail if it cannot be built
   --jobs=N    compile N files at a time (default: number of cores)
   --clean     remove build/ and dist/ and stop
 PYTHON names the interpreter to build for; the default is python3.
@@ -80,7 +80,7 @@ mkdir -p build dist
 if [ $pkg_only = 0 ]; then
     rm -f dist/cann_bench-*.whl dist/ascend_sparse_attention-*.whl
     if [ $twin = 1 ]; then
-        flags=(-DASA_LAUNCH=twin -DASA_TORCH=host)
+        flags=(-DASA_LAUNCH=twin -DASA_TORCH=host "-DASA_TWIN_OUTPUT=$root/build/wheels-twin/framework/twin")
         targets=(cann_bench asa_twin)
         kind=twin
     else
@@ -88,18 +88,19 @@ if [ $pkg_only = 0 ]; then
         targets=(cann_bench asa_torch_npu)
         kind=$soc
     fi
-    cmake -S . -B "build/$kind" -DCMAKE_BUILD_TYPE=Release "-DPython3_EXECUTABLE=$python" "${flags[@]}"
-    cmake --build "build/$kind" --target "${targets[@]}" -j "$jobs"
-    "$python" framework/packaging/build_wheels.py "build/$kind" dist
+    build="build/wheels-$kind"
+    cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "-DPython3_EXECUTABLE=$python" "${flags[@]}"
+    cmake --build "$build" --target "${targets[@]}" -j "$jobs"
+    "$python" framework/packaging/build_wheels.py "$build" dist "$kind"
     # The wheels are what gets installed, so the wheels are what is imported: unpacked, and nothing else of ours on the path.
     "$python" framework/packaging/import_wheels.py dist "$kind"
 fi
 
 if [ $twin = 0 ]; then
-    if [ $pkg_only = 1 ] || [ -n "$(find "$toolkit" -name 'ASCConfig.cmake' -o -name 'asc-config.cmake' 2>/dev/null | head -n 1)" ]; then
-        bash framework/packaging/build_operator_package.sh "$toolkit" "$soc" "$jobs"
-    else
-        echo "build.sh: this CANN has no CMake package for operator projects (find_package(ASC)): no .run was built" >&2
+    rm -f "dist/ascend_sparse_attention_ops_${soc}_$(uname -m).run"
+    if ! bash framework/packaging/build_operator_package.sh "$toolkit" "$soc" "$jobs" "$python"; then
+        [ $pkg_only = 0 ] || fail "the operator package (.run) was not built; the reason stands above"
+        echo "build.sh: the operator package (.run) was not built; the reason stands above. The wheels do not need it" >&2
     fi
 fi
 echo "build.sh: done"

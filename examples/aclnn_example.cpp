@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "aclnn/acl_meta.h"
 #include "aclnn_asa_sparse_flash_attention.h"
+#include "asa_operator_package.h"
 
 namespace {
 
@@ -40,6 +41,12 @@ aclTensor* ToDevice(const std::vector<int64_t>& shape, aclDataType type, const v
 
 int main()
 {
+    // Mixed versions of this program's headers, libcust_opapi.so and the package CANN finds first end here, in words.
+    char fault[1024];
+    if (asaCheckOperatorPackage(ASA_OPERATOR_PACKAGE_VERSION, fault, sizeof(fault)) != 0) {
+        std::fprintf(stderr, "%s\n", fault);
+        return 1;
+    }
     constexpr int64_t kS1 = 2, kS2 = 256, kN1 = 16, kDk = 576, kDv = 512, kTopK = 64;
     Check(aclInit(nullptr), "aclInit");
     Check(aclrtSetDevice(0), "aclrtSetDevice");

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs what CMake built into the two wheels: `build_wheels.py BUILD_FOLDER OUT`."""
+"""Packs what CMake built into the two wheels: `build_wheels.py BUILD_FOLDER OUT KIND`, KIND "twin" or a SoC.
+
+Every library comes from the build folder: one that lies in the source tree may be of another day or of another kind.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,29 @@ except ModuleNotFoundError:  # Python 3.10
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def libraries(build: Path, *names: str) -> dict[str, Path]:
-    """File name -> path of those of the libraries and fact files that were built."""
-    folders = (build / "framework" / "torch", build / "framework" / "launch", build / "framework" / "twin")
-    in_tree = ROOT / "python" / "ascend_sparse_attention" / "lib"
+#: Folders of a build tree in which libraries lie.
+_BUILT_IN = ("framework/torch", "framework/launch", "framework/twin")
+
+#: What each wheel holds beside its Python files.
+_CANN_BENCH = {
+    "twin": ("libcann_bench.so", "libcann_bench.json"),
+    "npu": ("libcann_bench.so", "libcann_bench.json", "libasa_kernel.so"),
+}
+_OWN = {
+    "twin": ("libasa_twin.so",),
+    "npu": ("libasa_torch_npu.so", "libasa_torch_npu.json", "libasa_kernel.so"),
+}
+
+
+def libraries(build: Path, names: tuple[str, ...]) -> dict[str, Path]:
+    """File name -> path, for every one of the names; a missing one ends the build."""
     found = {}
     for name in names:
-        for folder in (*folders, in_tree):
-            if (folder / name).is_file():
-                found[name] = folder / name
-                break
+        paths = [build / folder / name for folder in _BUILT_IN if (build / folder / name).is_file()]
+        if len(paths) != 1:
+            got = ", ".join(str(path.relative_to(build)) for path in paths) or "none"
+            sys.exit(f"build_wheels: expected one {name} in {build}, got {got}")
+        found[name] = paths[0]
     return found
 
 
@@ -41,17 +57,15 @@ def own_headers(project: dict[str, Any]) -> list[str]:
 
 
 def main(argv: list[str]) -> None:
-    build, out = Path(argv[0]).resolve(), Path(argv[1])
+    build, out, kind = Path(argv[0]).resolve(), Path(argv[1]), "twin" if argv[2] == "twin" else "npu"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     licenses = {"LICENSE": ROOT / "LICENSE"}
-    kernel = "libasa_kernel.so"
+    # All of them are looked up before a wheel is written: a build that lacks one leaves none behind.
+    bench_libraries = libraries(build, _CANN_BENCH[kind])
+    own_libraries = libraries(build, _OWN[kind])
 
     files: dict[str, Path | bytes] = dict(package_files(ROOT / "python" / "cann_bench", ["*.py"]))
-    parts = libraries(build, "libcann_bench.so", "libcann_bench.json", kernel)
-    for name in ("libcann_bench.so", "libcann_bench.json"):
-        if name not in parts:
-            sys.exit(f"build_wheels: expected {name} in {build}, got none")
-    files.update({f"cann_bench/lib/{name}": path for name, path in parts.items()})
+    files.update({f"cann_bench/lib/{name}": path for name, path in bench_libraries.items()})
     summary = "Summary: sparse_flash_attention for cann-bench"
     print(write_wheel(
         out, "cann_bench", project["version"], files, tag=platform_tag(), headers=[summary], licenses=licenses
@@ -59,10 +73,7 @@ def main(argv: list[str]) -> None:
 
     package = ROOT / "python" / "ascend_sparse_attention"
     files = dict(package_files(package, ["*.py", "py.typed", "cases/*.yaml"]))
-    parts = libraries(build, "libasa_torch_npu.so", "libasa_torch_npu.json", kernel)
-    if "libasa_torch_npu.so" not in parts:
-        parts = libraries(build, "libasa_twin.so")
-    files.update({f"ascend_sparse_attention/lib/{name}": path for name, path in parts.items()})
+    files.update({f"ascend_sparse_attention/lib/{name}": path for name, path in own_libraries.items()})
     scripts = "".join(f"{name} = {target}\n" for name, target in project.get("scripts", {}).items())
     print(write_wheel(
         out, "ascend_sparse_attention", project["version"], files, tag=platform_tag(), headers=own_headers(project),

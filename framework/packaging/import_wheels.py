@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unpacks the wheels of a folder and imports them: `import_wheels.py DIST KIND`.
 
-With KIND "twin" cann_bench also loads its library, as any CPU can. A library for an NPU needs CANN's runtime and a
-driver, which a build machine need not have; there the file's presence and its facts are checked.
+With KIND "twin" both wheels also run their kernel, as any CPU can. A library for an NPU needs CANN's runtime and a
+driver, which a build machine need not have; there the files and the facts beside them are checked.
 """
 
 from __future__ import annotations
@@ -23,10 +23,16 @@ def main(argv: list[str]) -> None:
             (wheel,) = dist.glob(f"{name}-*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder)
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        elsewhere = ("PYTHONPATH", "ASA_TWIN_LIBRARY", "ASA_NPU_LIBRARY")
+        env = {k: v for k, v in os.environ.items() if k not in elsewhere}
         facts = json.loads((Path(folder) / "cann_bench" / "lib" / "libcann_bench.json").read_text())
         if (facts["device"] == "cpu") != (kind == "twin"):
             sys.exit(f"import_wheels: expected a library for {kind}, got one for {facts['device']}")
+        if kind != "twin":
+            for library in ("cann_bench/lib/libcann_bench", "ascend_sparse_attention/lib/libasa_torch_npu"):
+                facts = json.loads((Path(folder) / f"{library}.json").read_text())
+                if facts["soc"] != kind or not (Path(folder) / f"{library}.so").is_file():
+                    sys.exit(f"import_wheels: expected {library}.so for {kind}, got one for {facts['soc']}")
         code = (
             f"import sys; sys.path.insert(0, {folder!r}); import ascend_sparse_attention as a; "
             f"assert a.__file__.startswith({folder!r}), a.__file__; "
@@ -36,7 +42,9 @@ def main(argv: list[str]) -> None:
                 "import cann_bench, torch; q = torch.zeros(1, 1, 1, 64, dtype=torch.float16); "
                 "i = torch.zeros(1, 1, 1, 1, dtype=torch.int32); "
                 "o = cann_bench.sparse_flash_attention(query=q, key=q, value=q, sparseIndices=i, scaleValue=1.0); "
-                "assert torch.equal(o, q), o"
+                "assert torch.equal(o, q), o; "
+                "from ascend_sparse_attention import twin; r = twin.run(q, q, q, i, 1.0); "
+                "assert torch.equal(r.out, q) and not r.findings, r"
             )
         done = subprocess.run([sys.executable, "-c", code], env=env, cwd=folder)
         if done.returncode != 0:

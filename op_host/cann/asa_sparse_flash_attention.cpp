@@ -22,6 +22,7 @@ constexpr int kScaleAttr = 0;
 constexpr int kLayoutAttr = 1;
 constexpr int kCausalAttr = 2;
 constexpr int kLseAttr = 3;
+constexpr size_t kAttrNum = 4;
 constexpr uint32_t kTypicalMhz = 1800;  // the plan compares schedules by cycles; the clock scales all of them alike
 
 void Report(const char* stage, const std::string& message)
@@ -71,7 +72,8 @@ bool Read(Context* context, ShapeOf shapeOf, asa::Request& request)
         *tensors[i] = Describe(*shape, desc->GetDataType());
     }
     const auto* attrs = context->GetAttrs();
-    if (attrs == nullptr) {
+    // A caller of another version has other attributes; reading them by number would give nonsense or crash.
+    if (attrs == nullptr || attrs->GetAttrNum() != kAttrNum) {
         return false;
     }
     const float* scale = attrs->GetFloat(kScaleAttr);
@@ -96,7 +98,8 @@ ge::graphStatus Tiling(gert::TilingContext* context)
         return shape == nullptr ? nullptr : &shape->GetStorageShape();
     };
     if (!Read(context, shapeOf, request)) {
-        Report("tiling", "expected four inputs and four attributes, got fewer; operator package and caller differ in version");
+        Report("tiling", "expected four inputs and four attributes, got others: operator package and caller differ in "
+                         "version; install both from one build");
         return ge::GRAPH_FAILED;
     }
     asa::Problem problem;
@@ -107,6 +110,10 @@ ge::graphStatus Tiling(gert::TilingContext* context)
     const asa::Platform platform =
         asa::MakePlatform("this device", device.GetCoreNumAic(), device.GetCoreNumAiv(), kTypicalMhz, l2);
     asa::Launch launch;
+    if (verdict.ok() && problem.Empty()) {
+        Report("tiling", "B or S1 is 0: the output is empty and there is nothing to launch");
+        return ge::GRAPH_FAILED;
+    }
     if (verdict.ok()) {
         verdict = asa::PlanLaunch(problem, platform, asa::TilingOptions{}, launch);
     }
@@ -135,7 +142,10 @@ ge::graphStatus InferShape(gert::InferShapeContext* context)
     gert::Shape* output = context->GetOutputShape(kOutput);
     const auto* attrs = context->GetAttrs();
     const bool* lseWanted = attrs == nullptr ? nullptr : attrs->GetBool(kLseAttr);
-    if (query == nullptr || value == nullptr || output == nullptr || lseWanted == nullptr) {
+    if (query == nullptr || value == nullptr || output == nullptr || lseWanted == nullptr ||
+        attrs->GetAttrNum() != kAttrNum) {
+        Report("shapes", "expected four inputs and four attributes, got others: operator package and caller differ in "
+                         "version; install both from one build");
         return ge::GRAPH_FAILED;
     }
     if (query->GetDimNum() != 4 || value->GetDimNum() != 4) {
