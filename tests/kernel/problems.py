@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
 
 import torch
+from ascend_sparse_attention import twin
+
+F16 = torch.float16
+SCHEDULES = ("gather", "gather_split_k")
 
 
 @dataclass
@@ -68,6 +73,22 @@ def make(rng, B, S1, S2, N1, N2, Dk, Dv, topK, layout, dtype, causal, value="pre
             where = torch.rand(*lead, topK, generator=g) < rng.choice((0.02, 0.3, 0.9))
             picked = torch.where(where, bad[torch.randint(0, len(bad), (*lead, topK), generator=g)], picked)
     return Problem(query, key, v, picked.to(torch.int32), 1 / math.sqrt(Dk), layout, causal)
+
+
+def small(seed=0, **sizes):
+    """A small problem, each size as given or else a default."""
+    given = dict(
+        B=1, S1=2, S2=64, N1=4, N2=1, Dk=64, Dv=64, topK=8, layout="BSND", dtype=F16, causal=False, value="prefix"
+    )
+    return make(random.Random(seed), **(given | sizes))
+
+
+def run(p, **options):
+    """Run in the twin with its checker on and check everything."""
+    options.setdefault("return_lse", True)
+    result = twin.run(*p.call, predict=False, **options)
+    check(p, result)
+    return result
 
 
 def kept(p):
