@@ -84,11 +84,9 @@ struct Instr {
     uint64_t lanes = 0;
 
     // Copies and loads: payload bytes, contiguous pieces they come in on the side with strides, and the bytes of one piece.
-    // gmAlign is the largest power of two, at most 512, that divides the GM address of every piece.
     uint64_t bytes = 0;
     uint32_t pieces = 0;
     uint32_t pieceBytes = 0;
-    uint32_t gmAlign = 0;
     // What it touches in GM, from the operand's offset on: gmGroups groups (matrices of nd2nz or nz2nd) gmGroupStride bytes apart, each of
     // gmPieces pieces of gmPieceBytes bytes, gmPieceStride bytes apart. Adjacent pieces are one piece.
     uint32_t gmGroups = 0, gmPieces = 0;

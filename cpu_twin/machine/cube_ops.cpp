@@ -363,6 +363,15 @@ Quant QuantOf(uint64_t config) {
     if (offset >= 256) offset -= 512;
     return {scale, offset, (config >> 46 & 1) != 0};
 }
+bool ByColumn(QuantMode_t quant) { return quant == VDEQF16 || quant == VQF322B8_PRE || quant == VREQ8; }
+bool Scaled(QuantMode_t quant) { return ByColumn(quant) || quant == DEQF16 || quant == QF322B8_PRE || quant == REQ8; }
+// Where the parameters by column start in the fixpipe buffer.
+uint64_t QuantTable(const Core& core) { return (core.reg[static_cast<size_t>(Reg::Fpc)] >> 8 & 0xFF) * 128; }
+uint64_t QuantConfig(const Core& core, QuantMode_t quant, uint32_t column) {
+    uint64_t config = core.reg[static_cast<size_t>(Reg::QuantPre)];
+    if (ByColumn(quant)) std::memcpy(&config, core.base[static_cast<int>(Mem::FB)] + QuantTable(core) + column * 8ull, 8);
+    return config;
+}
 
 // One row of `count` L0C values into destination elements at `out`.
 void ConvertRow(Core& core, QuantMode_t quant, bool relu, DType srcT, const void* in, uint8_t* out, uint32_t count, uint32_t column,
@@ -373,19 +382,13 @@ void ConvertRow(Core& core, QuantMode_t quant, bool relu, DType srcT, const void
     } else {
         for (uint32_t i = 0; i < count; ++i) wide[i] = static_cast<float>(static_cast<const int32_t*>(in)[i]);
     }
-    const bool tensor = quant == VDEQF16 || quant == VQF322B8_PRE || quant == VREQ8;
-    const bool scaled = tensor || quant == DEQF16 || quant == QF322B8_PRE || quant == REQ8;
+    const bool scaled = Scaled(quant);
     for (uint32_t i = 0; i < count; ++i) {
         float v = wide[i];
         if (relu && !(v > 0.0f) && v == v) v = 0.0f;
         Quant q{1.0f, 0, true};
         if (scaled) {
-            uint64_t config = core.reg[static_cast<size_t>(Reg::QuantPre)];
-            if (tensor) {
-                const uint64_t at = (core.reg[static_cast<size_t>(Reg::Fpc)] >> 8 & 0xFF) * 128 + (column + i) * 8ull;
-                std::memcpy(&config, core.base[static_cast<int>(Mem::FB)] + at, 8);
-            }
-            q = QuantOf(config);
+            q = QuantOf(QuantConfig(core, quant, column + i));
             v *= q.scale;
         }
         switch (quant) {
@@ -492,9 +495,6 @@ void Fixpipe(Op op, DType dstT, DType srcT, void* dst, const void* src, uint32_t
         }
     };
     if (!toGm) s.instr.dst = {Mem::L1, dstT, 0, 0, 0, s.Offset(Mem::L1, dst, 32, "dst")};
-    if (toGm && !nz2nd) {
-        s.Require(reinterpret_cast<uintptr_t>(dst) % 32 == 0, Rule::Misaligned, "Fixpipe: NZ output to a GM address that is not a multiple of 32", "align dst");
-    }
     // Unit flags go by whole fractals, also under a tail of m.
     const uint64_t columnBytes = (mSize + 15) / 16 * 1024ull;
     for (uint32_t i = 0; i < ndNum; ++i) {
@@ -517,7 +517,17 @@ void Fixpipe(Op op, DType dstT, DType srcT, void* dst, const void* src, uint32_t
             s.instr.pieceBytes = mSize * channels * out;
         }
     }
+    s.Require(!toGm || nz2nd || s.instr.dst.offset % 32 == 0, Rule::Misaligned,
+              "Fixpipe: NZ output to byte " + std::to_string(s.instr.dst.offset) + " of the tensor, not a multiple of 32", "align dst");
+    if (ByColumn(quant)) s.Local(Mem::FB, Touch::Read, QuantTable(core), nSize * 8ull, 1, 0, 0, "quantisation parameters");
     if (!s.Commit()) return;
+    // Only now are the parameters known to lie in the buffer.
+    for (uint32_t c = 0; Scaled(quant) && c < (ByColumn(quant) ? nSize : 1); ++c) {
+        if ((QuantConfig(core, quant, c) >> 36 & 1) == 0) continue;
+        s.Fail(Rule::BadArgument, "Fixpipe: bit 36 of the quantisation parameter" + (ByColumn(quant) ? " of column " + std::to_string(c) : std::string()) +
+               " is set (shift right before scaling), which is not modelled", "leave bits 32 to 36 zero");
+        return;
+    }
 
     const bool saturate = (core.reg[static_cast<size_t>(Reg::Ctrl)] >> 48 & 1) == 0;
     thread_local std::vector<uint8_t> row;

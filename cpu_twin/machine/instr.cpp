@@ -175,9 +175,6 @@ void InstrScope::Global(Touch kind, const void* p, uint64_t bytes, uint32_t coun
              "write to an output or workspace tensor, or declare this one InOut");
         return;
     }
-    uint32_t align = 512;
-    while (align > 1 && (reinterpret_cast<uintptr_t>(address) % align != 0 || (count > 1 && stride % align != 0))) align /= 2;
-    instr.gmAlign = align;
     instr.l2Bypass = core.l2Bypass;
     const uint64_t offset = static_cast<uint64_t>(address - info.begin);
     Operand& side = kind == Touch::Read ? instr.src0 : instr.dst;

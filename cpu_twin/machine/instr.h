@@ -38,7 +38,7 @@ public:
     uint64_t Offset(Mem mem, const void* p, uint32_t align, const char* operand);
     void Local(Mem mem, Touch kind, uint64_t begin, uint64_t bytes, uint32_t count = 1, int64_t stride = 0, uint8_t aux = 0,
                const char* operand = "");
-    // Global memory. Fills instr.gmAlign and the operand's tensor and offset.
+    // Global memory. Fills the operand's tensor and offset.
     void Global(Touch kind, const void* p, uint64_t bytes, uint32_t count = 1, int64_t stride = 0, uint8_t aux = 0,
                 const char* operand = "");
     // Race check and record. False: the instruction must not be executed.

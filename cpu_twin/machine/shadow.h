@@ -199,6 +199,12 @@ private:
             segments_[last - 1].begin = end;
             --last;
         }
+        if (at > 0 && segments_[at - 1].end == begin && segments_[at - 1].writer == now && segments_[at - 1].others.Size() == 0) {
+            segments_[at - 1].end = end;  // pieces of one copy, side by side
+            segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(at), segments_.begin() + static_cast<std::ptrdiff_t>(last));
+            hint_ = at - 1;
+            return;
+        }
         if (at < last) {
             Segment& s = segments_[at];
             s.begin = begin;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <queue>
+#include <thread>
 
 namespace cpu_twin {
 namespace {
@@ -16,8 +17,30 @@ struct Cause {
     TimelineEvent::Cause kind = TimelineEvent::Cause::Start;
 };
 
+// What a core recorded in one go; shared by the replays of all clocks.
+using Records = std::shared_ptr<const std::vector<Instr>>;
+
+class Stream {
+public:
+    bool Empty() const { return chunks_.empty(); }
+    const Instr& Front() const { return (*chunks_.front())[at_]; }
+    std::shared_ptr<const Instr> Share() const { return {chunks_.front(), &Front()}; }
+    void Pop() {
+        if (++at_ < chunks_.front()->size()) return;
+        chunks_.pop_front();
+        at_ = 0;
+    }
+    void Append(const Records& records) {
+        if (!records->empty()) chunks_.push_back(records);
+    }
+
+private:
+    std::deque<Records> chunks_;
+    size_t at_ = 0;
+};
+
 struct Queued {
-    Instr instr;
+    std::shared_ptr<const Instr> instr;
     double issued = 0;
     Cause cause;            // of the time of issue
 };
@@ -53,7 +76,7 @@ struct PipeTime {
 };
 
 struct CoreTime {
-    std::deque<Instr> stream;
+    Stream stream;
     double scalar = 0;      // the scalar unit is free
     double scalarWake = kNever;
     double waitSince = kNever;
@@ -95,10 +118,7 @@ public:
         for (int p = 0; p < kPipes; ++p) depth_[p] = std::max(1u, clock_.QueueDepth(static_cast<Pipe>(p)));
     }
 
-    void Take(uint16_t core, const std::vector<Instr>& records) {
-        CoreTime& c = cores_[core];
-        c.stream.insert(c.stream.end(), records.begin(), records.end());
-    }
+    void Take(uint16_t core, const Records& records) { cores_[core].stream.Append(records); }
 
     void Run(bool final) {
         for (size_t i = 0; i < cores_.size(); ++i) {
@@ -117,7 +137,7 @@ public:
                 if (c.scalarWake != e.time) continue;  // an older entry
                 c.scalarWake = kNever;
                 StepScalar(e.core, e.time);
-                safe = SafeTime();
+                if (!c.done && c.stream.Empty()) safe = std::min(safe, c.scalar);
             } else {
                 PipeTime& p = c.pipe[static_cast<size_t>(e.pipe)];
                 if (p.wake != e.time) continue;
@@ -146,14 +166,14 @@ private:
     double SafeTime() const {
         double safe = kNever;
         for (const CoreTime& c : cores_) {
-            if (!c.done && c.stream.empty()) safe = std::min(safe, c.scalar);
+            if (!c.done && c.stream.Empty()) safe = std::min(safe, c.scalar);
         }
         return safe;
     }
 
     void WakeScalar(uint16_t core, double time) {
         CoreTime& c = cores_[core];
-        if (c.stream.empty() || c.scalarWake != kNever) return;
+        if (c.stream.Empty() || c.scalarWake != kNever) return;
         c.scalarWake = std::max(time, c.scalar);
         events_.push({c.scalarWake, core, kPipes});
     }
@@ -166,14 +186,15 @@ private:
     // When the head of a queue could start as far as its own pipe is concerned.
     double HeadTime(const PipeTime& p) const {
         const Queued& head = p.queue.front();
-        const bool afterAll = head.instr.op == Op::set_flag || head.instr.op == Op::ffts_cross_core_sync || head.instr.op == Op::pipe_barrier;
+        const Op op = head.instr->op;
+        const bool afterAll = op == Op::set_flag || op == Op::ffts_cross_core_sync || op == Op::pipe_barrier;
         return std::max(head.issued, afterAll ? p.end : p.release);
     }
 
     void StepScalar(uint16_t core, double now) {
         CoreTime& c = cores_[core];
-        while (!c.stream.empty()) {
-            const Instr& i = c.stream.front();
+        while (!c.stream.Empty()) {
+            const Instr& i = c.stream.Front();
             c.scalar = std::max(c.scalar, now);
             if (i.pipe == Pipe::S) {
                 if (!ScalarOp(core, c, i)) return;
@@ -190,12 +211,12 @@ private:
                 c.scalar += clock_.IssueCycles(i);
                 const Cause issue{c.scalarCause.event, c.scalarCause.kind == TimelineEvent::Cause::Queue ? TimelineEvent::Cause::Queue
                                                                                                           : TimelineEvent::Cause::Issue};
-                p.queue.push_back({i, c.scalar, issue});
+                p.queue.push_back({c.stream.Share(), c.scalar, issue});
                 if (p.queue.size() == 1) WakePipe(core, static_cast<int>(i.pipe), HeadTime(p));
             }
-            c.stream.pop_front();
+            c.stream.Pop();
             // One step at a time, so that other events in between come in order.
-            if (!c.stream.empty() && c.scalar > now) {
+            if (!c.stream.Empty() && c.scalar > now) {
                 WakeScalar(core, c.scalar);
                 return;
             }
@@ -271,8 +292,8 @@ private:
             WakePipe(core, pipe, ready);
             return;
         }
-        const Queued head = p.queue.front();
-        const Instr& i = head.instr;
+        const Queued& head = p.queue.front();
+        const Instr& i = *head.instr;
         switch (i.op) {
             case Op::set_flag:
                 SetFlag(core, i, ready, head.issued > p.end ? head.cause.event : p.lastEvent);
@@ -485,14 +506,29 @@ Timeline::~Timeline() = default;
 
 void Timeline::Advance() {
     for (auto& core : machine_.cores) {
-        for (auto& replay : replays_) replay->Take(core->index, core->records);
-        core->records.clear();
+        const auto records = std::make_shared<const std::vector<Instr>>(std::move(core->records));
+        core->records = {};
+        core->records.reserve(records->size());
+        for (auto& replay : replays_) replay->Take(core->index, records);
     }
-    for (auto& replay : replays_) replay->Run(false);
+    ForEachReplay([](Replay& replay) { replay.Run(false); });
+}
+
+// The clocks know nothing of one another, so they may run side by side.
+void Timeline::ForEachReplay(const std::function<void(Replay&)>& run) {
+    const size_t threads = std::min(replays_.size(), static_cast<size_t>(std::max(1, machine_.options.threads)));
+    auto some = [&](size_t first) {
+        for (size_t i = first; i < replays_.size(); i += threads) run(*replays_[i]);
+    };
+    std::vector<std::thread> pool;
+    for (size_t t = 1; t < threads; ++t) pool.emplace_back(some, t);
+    if (threads > 0) some(0);
+    for (auto& t : pool) t.join();
 }
 
 std::vector<Timing> Timeline::Finish() {
     Advance();
+    ForEachReplay([](Replay& replay) { replay.Run(true); });
     std::vector<Timing> out;
     for (auto& replay : replays_) out.push_back(replay->Finish());
     return out;

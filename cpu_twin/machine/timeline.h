@@ -7,6 +7,7 @@
 // time up to which every core's instructions are known.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,7 @@ public:
     std::vector<Timing> Finish();       // replays the rest
 
 private:
+    void ForEachReplay(const std::function<void(Replay&)>& run);
     Machine& machine_;
     std::vector<std::unique_ptr<Replay>> replays_;
 };

@@ -205,6 +205,30 @@ CHECKER_TEST(fixpipe_of_the_wrong_type) {
         MARK(1); copy_matrix_cc_to_gm(y.data(), L0c(0), 0, 16, 16, 16, 16, 0, F322BF16, 0, false, true);
     }, {Out("y", y)}), Rule::BadArgument, {"float16"});
 }
+CHECKER_TEST(fixpipe_with_a_shift_before_the_scale) {
+    std::vector<half> y(256);
+    ExpectOne(OnCube([&] {
+        set_nd_para(1);
+        set_quant_pre(0x3F800000ull | 1ull << 36);
+        auto* c = reinterpret_cast<__cc__ int32_t*>(L0c(0));
+        MARK(1); copy_matrix_cc_to_gm(y.data(), c, 0, 16, 16, 16, 16, 0, DEQF16, 0, false, true);
+    }, {Out("y", y)}), Rule::BadArgument, {"bit 36"});
+}
+CHECKER_TEST(fixpipe_parameters_beyond_the_buffer) {
+    std::vector<half> y(256);
+    ExpectOne(OnCube([&] {
+        set_nd_para(1);
+        set_fpc(56ull << 8);  // 7 KB: where the buffer ends
+        auto* c = reinterpret_cast<__cc__ int32_t*>(L0c(0));
+        MARK(1); copy_matrix_cc_to_gm(y.data(), c, 0, 16, 16, 16, 16, 0, VDEQF16, 0, false, true);
+    }, {Out("y", y)}), Rule::OutOfRange, {"FB"});
+}
+CHECKER_TEST(fixpipe_fractals_onto_unaligned_rows) {
+    std::vector<float> y(300);
+    ExpectOne(OnCube([&] {
+        MARK(1); copy_matrix_cc_to_gm(y.data() + 1, L0c(0), 0, 16, 16, 32, 16, 0, NoQuant, 0, false, false);
+    }, {Out("y", y)}), Rule::Misaligned, {"byte 4 of the tensor"});
+}
 CHECKER_TEST(vector_instruction_on_a_cube_core) {
     ExpectOne(OnCube([&] { MARK(1); vadd(Ub(0), Ub(64), Ub(64), 1, 1, 1, 1, 8, 8, 8); }), Rule::WrongCore, {"AIC"});
 }

@@ -195,7 +195,7 @@ TWIN_TEST(atomic_int_add_on_float_exponents) {
     // Adding n << 23 to the bits of a float multiplies it by two to the n: how partial results are rescaled in GM.
     Image gm(256), ub(kUbImage);
     gm.Fill<float>(0, 64, [&](size_t) { return rng.Uniform(0.5, 9); });
-    for (uint32_t i = 0; i < 64; ++i) ub.PutRaw<int32_t>(4 * i, (static_cast<int32_t>(i % 5) - 2) << 23);
+    for (uint32_t i = 0; i < 64; ++i) ub.PutRaw<int32_t>(4 * i, (static_cast<int32_t>(i % 5) - 2) * (1 << 23));
     Image want = gm;
     for (uint32_t i = 0; i < 64; ++i) want.Put<float>(4 * i, std::ldexp(gm.Get<float>(4 * i), static_cast<int>(i % 5) - 2));
     OnAiv(ub, [&] {
