@@ -27,7 +27,7 @@ log="$build/build.log"
 echo "build_operator_package: building for $soc (log: build/operator-$soc/build.log)"
 {
     cmake -S "$root/op_host/cann" -B "$build" "-DASC_DIR=$config" "-DASCEND_COMPUTE_UNIT=$soc" \
-        "-DASCEND_PYTHON_EXECUTABLE=$python" "-DASA_STAGED=$staged" &&
+        "-DASCEND_PYTHON_EXECUTABLE=$python" -DASCEND_CHECK_OPTYPE_DUPLICATE=TRUE "-DASA_STAGED=$staged" &&
         cmake --build "$build" --target binary -j "$jobs" &&
         cmake --build "$build" -j "$jobs" &&
         cmake --install "$build"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the torch_npu library with its kernels in the CPU twin and runs this folder's tests on the fake runtime.
+# Builds the torch_npu libraries with their kernels in the CPU twin and runs this folder's tests on the fake runtime.
 # Arguments go to pytest. setup_venv.sh comes first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,7 +11,7 @@ mkdir -p "$(dirname "$build")"
 if [ -z "${ASA_NPU_LIBRARY:-}" ]; then
     cmake -S "$root" -B "$build" -DASA_LAUNCH=twin -DASA_TORCH=npu -DPython3_EXECUTABLE="$venv/bin/python" > "$build.log" 2>&1 ||
         { cat "$build.log"; exit 1; }
-    cmake --build "$build" --target asa_torch_npu -j "${JOBS:-2}" >> "$build.log" 2>&1 || { tail -n 60 "$build.log"; exit 1; }
+    cmake --build "$build" --target asa_torch_npu cann_bench -j "${JOBS:-2}" >> "$build.log" 2>&1 || { tail -n 60 "$build.log"; exit 1; }
     export ASA_NPU_LIBRARY="$build/framework/torch/libasa_torch_npu.so"
 fi
 # The toolkit's own paths would lead torch_npu to a real runtime.

@@ -95,3 +95,30 @@ def test_library_without_its_facts(library):
 def test_broken_library(library):
     library.write_bytes(b"not a library")
     assert "cannot be loaded" in NpuBackend().missing()
+
+
+def package(folder: Path, version: str) -> Path:
+    """As much of an operator package as says that it is one."""
+    config = folder / "op_impl" / "ai_core" / "tbe" / "config" / "ascend910b"
+    config.mkdir(parents=True)
+    (config / "aic-ascend910b-ops-info.json").write_text('{"AsaSparseFlashAttention": {}}')
+    (folder / "version.info").write_text(f"asa_version={version}\n")
+    return folder
+
+
+def test_operator_package_of_another_version(tmp_path):
+    """A21: one answer from torch.ops and another from aclnn is not offered; the first call says which package it is."""
+    own = json.loads(library_path().with_suffix(".json").read_text())["version"]
+    old, same = package(tmp_path / "old", "0.0.9"), package(tmp_path / "same", own)
+    code = "import torch, torch_npu, ascend_sparse_attention\n" + CALL
+    done = run(code, ASCEND_CUSTOM_OPP_PATH=f"{old}:{same}")
+    words = f"sparse_flash_attention: operator package: expected version {own}, got 0.0.9 in {old}, which "
+    assert done.returncode != 0 and f"RuntimeError: {words}ASCEND_CUSTOM_OPP_PATH names first" in done.stderr
+    other = tmp_path / "other"  # not ours, whatever its version
+    shutil.copytree(old, other)
+    (other / "op_impl/ai_core/tbe/config/ascend910b/aic-ascend910b-ops-info.json").write_text(
+        '{"SparseFlashAttention": {}, "NotAsaSparseFlashAttention": {}}'
+    )
+    for path in (f"{same}:{old}", f"{other}:{same}", str(tmp_path / "nowhere")):
+        done = run(code, ASCEND_CUSTOM_OPP_PATH=path)
+        assert done.returncode == 0, done.stderr
