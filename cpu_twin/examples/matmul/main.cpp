@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
 #include "../common/host.h"
 #include "matmul_tiling.h"
+
+namespace {
+std::vector<double> Doubles(const example::Buffer& buffer, size_t count)
+{
+    std::vector<double> values(count);
+    for (size_t i = 0; i < count; ++i) {
+        values[i] = static_cast<double>(buffer.Get(i));
+    }
+    return values;
+}
+}  // namespace
 
 extern "C" void matmul(uint8_t* a, uint8_t* b, uint8_t* c, MatmulTiling tiling);
 
@@ -41,21 +55,28 @@ int main(int argc, char** argv)
                                              run.launch, cpu_twin::Gm(a), cpu_twin::Gm(b), cpu_twin::Gm(c), tiling);
 
         Comparison comparison;
+        const std::vector<double> left = Doubles(a, m * k);
+        const std::vector<double> right = Doubles(b, k * n);
+        std::vector<double> sum(n);
+        std::vector<double> size(n);
         for (size_t row = 0; verify && row < m; ++row) {
-            for (size_t column = 0; column < n; ++column) {
-                double sum = 0;
-                double size = 0;
-                for (size_t i = 0; i < k; ++i) {
-                    const double product =
-                        static_cast<double>(a.Get(row * k + i)) *
-                        static_cast<double>(b.Get(tiling.transposeB != 0 ? column * k + i : i * n + column));
-                    sum += product;
-                    size += std::abs(product);
+            std::fill(sum.begin(), sum.end(), 0.0);
+            std::fill(size.begin(), size.end(), 0.0);
+            for (size_t i = 0; i < k; ++i) {
+                const double factor = left[row * k + i];
+                const double* other = &right[tiling.transposeB != 0 ? i : i * n];
+                const size_t step = tiling.transposeB != 0 ? k : 1;
+                for (size_t column = 0; column < n; ++column) {
+                    const double product = factor * other[column * step];
+                    sum[column] += product;
+                    size[column] += std::abs(product);
                 }
+            }
+            for (size_t column = 0; column < n; ++column) {
                 // One rounding of the result, and float32 accumulation of k products.
-                const double allowed =
-                    std::abs(sum) * Spacing(out) * 0.51 + size * static_cast<double>(k) * 0x1p-24 + 1e-30;
-                comparison.Add(row * n + column, c.Get(row * n + column), sum, allowed);
+                const double allowed = std::abs(sum[column]) * Spacing(out) * 0.51 +
+                                       size[column] * static_cast<double>(k) * 0x1p-24 + 1e-30;
+                comparison.Add(row * n + column, c.Get(row * n + column), sum[column], allowed);
             }
         }
         if (verify) {
