@@ -14,7 +14,7 @@ import pytest
 
 from npu import FORBIDDEN, calls, no_findings, on_npu, torch  # noqa: F401  # isort: skip
 from ascend_sparse_attention.backends.npu import library_path
-from ascend_sparse_attention.submission import accuracy
+from ascend_sparse_attention.submission import Options, accuracy, check_submission
 from sfa_inputs import make_inputs
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -134,3 +134,17 @@ def test_new_values_at_recycled_addresses(cann_bench):
     assert len(used) < 10, "outputs must have been recycled, or this shows nothing"
     for repeat, out in enumerate(results):
         assert torch.equal(out, lone[repeat % 5]), repeat
+
+
+def test_check_submission_finds_nothing(site, tmp_path, monkeypatch):
+    """Our own package against all rules of `sfa check-submission`, on the device."""
+    monkeypatch.syspath_prepend(ROOT / "framework" / "packaging")
+    from wheel_writer import package_files, platform_tag, write_wheel
+
+    files = package_files(site / "cann_bench", ["*.py", "*.so", "*.json"])
+    write_wheel(tmp_path / "dist", "cann_bench", "0.1.0", files, tag=platform_tag())
+    report = check_submission(tmp_path, Options(device="npu"))
+    assert report.ok, [one.text() for one in report.violations]
+    assert report.stages == {
+        "build": "skipped: dist/ holds a wheel", "install": "installed", "call": f"{len(accuracy.CASES)} of 6 cases"
+    }  # fmt: skip

@@ -264,7 +264,7 @@ class Probe:
     def call(self, operator: Callable[..., Any], case: dict[str, Any]) -> dict[str, Any]:
         """One call under observation: what it returned, what it wrote to, what it called."""
         tensors = self.load(case["id"])
-        originals = [t.clone() for t in tensors]
+        originals = [t.cpu().clone() for t in tensors]
         calls, host = Calls(), HostCalls()
         start = time.monotonic()
         try:
@@ -282,7 +282,7 @@ class Probe:
         result["written"] = [
             name
             for name, t, o in zip(("query", "key", "value", "sparseIndices"), tensors, originals)
-            if not torch.equal(t.view(torch.uint8), o.view(torch.uint8))
+            if not torch.equal(t.cpu().view(torch.uint8), o.view(torch.uint8))
         ]
         if isinstance(out, torch.Tensor):
             result.update(
