@@ -12,9 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-TOOLKIT = Path(__file__).parent / "fake_toolkit"
+from build_tree import ROOT, TOOLKIT, copy_tree
 
 
 def build(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -91,6 +89,44 @@ def test_bisheng_command_line_and_kernel(tmp_path):
     assert library.name == "libasa_kernel.so" and library.is_file()
     symbols = subprocess.run(["nm", "-DC", str(library)], check=True, capture_output=True, text=True).stdout
     assert "T asa::LaunchSparseFlashAttention(" in symbols and "asa_sparse_flash_attention_direct" in symbols
+
+
+def test_wheels_hold_this_build_and_nothing_else(tmp_path):
+    """A library that lies in the source tree, of another day or kind, is never packed; a missing one ends the build."""
+    tree = copy_tree(tmp_path / "tree")
+    stale = tree / "python" / "ascend_sparse_attention" / "lib"
+    stale.mkdir(exist_ok=True)
+    (stale / "libasa_twin.so").write_bytes(b"of another day")
+    (stale / "libasa_torch_npu.so").write_bytes(b"of another kind")
+    made, dist = tree / "made", tree / "dist"
+
+    def pack(kind: str) -> subprocess.CompletedProcess[str]:
+        command = [
+            sys.executable,
+            str(tree / "framework" / "packaging" / "build_wheels.py"),
+            str(made),
+            str(dist),
+            kind,
+        ]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def library(name: str) -> None:
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_bytes(b"fresh")
+
+    library("framework/torch/libcann_bench.so")
+    library("framework/torch/libcann_bench.json")
+    done = pack("twin")
+    assert done.returncode != 0 and "build_wheels: expected one libasa_twin.so in" in done.stderr
+    assert not dist.exists()
+    done = pack("ascend910b")
+    assert done.returncode != 0 and "expected one libasa_kernel.so in" in done.stderr and not dist.exists()
+    library("framework/twin/libasa_twin.so")
+    assert pack("twin").returncode == 0
+    (wheel,) = dist.glob("ascend_sparse_attention-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name: archive.read(name) for name in archive.namelist() if "/lib/" in name}
+    assert held == {"ascend_sparse_attention/lib/libasa_twin.so": b"fresh"}
 
 
 def test_wheel_writer(tmp_path):
