@@ -64,7 +64,7 @@ def outputs(n: int, heads: int, dim: int, dtype: torch.dtype) -> tuple[torch.Ten
 
 def check_bsr(rng: random.Random) -> str:
     R, C = rng.choice([(1, 1), (16, 16), (64, 64), (128, 128), (64, 16), (128, 1), (7, 3)])
-    group, dim, dtype = rng.choice([1, 4]), rng.choice([64, 128]), rng.choice(list(TOLERANCE))
+    group, dim, dtype = rng.choice([1, 4]), rng.choice([64, 128, 128, 256]), rng.choice(list(TOLERANCE))
     hk = rng.randint(1, 3)
     n, m = rng.randint(1, 700), C * rng.randint(1, max(1, 900 // C))
     mb, nb = -(-n // R), m // C
@@ -90,7 +90,12 @@ def check_bsr(rng: random.Random) -> str:
 
 
 def check_variable(rng: random.Random) -> str:
-    group, dim, dtype, hk = rng.choice([1, 4]), rng.choice([64, 128]), rng.choice(list(TOLERANCE)), rng.randint(1, 3)
+    group, dim, dtype, hk = (
+        rng.choice([1, 4]),
+        rng.choice([64, 128, 128, 256]),
+        rng.choice(list(TOLERANCE)),
+        rng.randint(1, 3),
+    )
 
     def sizes(total: int, blocks: int) -> torch.Tensor:
         cuts = torch.stack([torch.randint(0, total + 1, (blocks - 1,)).sort().values for _ in range(hk)])
@@ -189,6 +194,8 @@ def main() -> None:
         except AssertionError as error:
             failures += 1
             print(f"seed {options.seed} number {i}: {error}", flush=True)
+        if i % 100 == 99:
+            print(f"seed {options.seed}: {i + 1} run, {failures} failed", flush=True)
     print(f"{options.count - failures} of {options.count} random configurations within tolerance")
     raise SystemExit(failures > 0)
 

@@ -105,8 +105,9 @@ def block_config(
         return BlockConfig(64, 64, 4, 3, ring=2, consumer_regs=200, programs_per_sm=2)
     if bulk_copies(block_cols, 128) or masked:
         return BlockConfig(128, 128, 8, 2, ring=2)
-    # Row copies: 64 keys a step spread their issue better over the producer's 128 threads (454 against 367 TFLOP/s).
-    return BlockConfig(128, 64, 4, 3, ring=4)
+    # Row copies take longer than bulk copies, so a third step in flight, and the producer keeps 16 keys and pointers a
+    # thread: with fewer registers it spills (475 against 370 TFLOP/s; 64 keys a step, four in flight: 454).
+    return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=208, producer_regs=88)
 
 
 def bulk_copies(block_cols: int, block_n: int) -> bool:
@@ -117,15 +118,15 @@ def bulk_copies(block_cols: int, block_n: int) -> bool:
     return block_cols % block_n == 0 or (block_cols >= 8 and block_n % block_cols == 0)
 
 
-def variable_config(
-    *, rows: int, cols: int, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, rope: bool
-) -> BlockConfig:
-    """The configuration of variable blocks of `rows` stacked rows and `cols` keys in the mean."""
+def variable_config(*, rows: int, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, rope: bool) -> BlockConfig:
+    """The configuration of variable blocks of `rows` stacked rows in the mean."""
     plain = block_config(
         rows=rows, block_cols=1, head_dim_qk=head_dim_qk, head_dim_vo=head_dim_vo, dtype=dtype, masked=False, rope=rope
     )
-    if plain.block_m == 128 and cols >= 96:
-        return BlockConfig(128, 128, 8, 2, ring=2)  # long runs: fewer, larger steps (488 against 460 TFLOP/s)
+    if plain.block_m == 128 and plain.block_n == 128:
+        # As for single keys, and the runs of a step need registers too. Ragged blocks: 381 TFLOP/s, 309 with 64 keys a
+        # step; blocks of 64: 447 and 420; blocks of 128: 498, and 482 with two steps of 128 keys in flight.
+        return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=200, producer_regs=104)
     return plain
 
 

@@ -474,7 +474,6 @@ def plan_variable(
     works = heads_kv * block_rows
     config = config or configs.variable_config(
         rows=max(1, int(rows[0].sum()) // max(block_rows, 1)) * group,
-        cols=num_keys // max(block_cols, 1),
         head_dim_qk=head_dim_qk,
         head_dim_vo=head_dim_vo,
         dtype=q_dtype,
