@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block-sparse, variable-block and single-prefill attention on a CPU: blocked torch, float32 accumulation.
+"""Block-sparse, variable-block and single-prefill attention on a CPU: blocked torch in float64.
 
 A plan cuts the block rows of every key/value head into *tiles* of at most TILE_ROWS query rows that share one stream of
 keys, and sorts the tiles into *batches* of similar size, which one run of batched products serves. Keys are read STEP
 at a time with a running softmax, so that memory is bounded whatever the lengths; results are rounded once, at the end.
+float64 makes them the rounded exact ones, whatever order a machine's matrix product sums in: two ways to ask for the
+same attention give the same bits.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from .cpu import CpuBackend
 TILE_ROWS = 64
 STEP = 512
 
-#: Elements of float32 that one batch may hold in scores, and in gathered keys and values.
+#: Elements that one batch may hold in scores, and in gathered keys and values.
 _BATCH_ELEMENTS = 1 << 22
 
 _LOG2_E = math.log2(math.e)
@@ -113,10 +115,10 @@ def _batches(fields: list[np.ndarray], group: int, head_dim: int) -> tuple[_Batc
 
 
 def _take(source: torch.Tensor, *index: torch.Tensor) -> torch.Tensor:
-    """source[index] as float32; FP8 is indexed as bytes, which torch can do everywhere."""
+    """source[index] as float64; FP8 is indexed as bytes, which torch can do everywhere."""
     if source.dtype.itemsize == 1:
-        return source.view(torch.uint8)[index].view(source.dtype).float()
-    return source[index].float()
+        return source.view(torch.uint8)[index].view(source.dtype).double()
+    return source[index].double()
 
 
 def _by_head(x: torch.Tensor, num_kv_heads: int) -> torch.Tensor:
@@ -125,22 +127,21 @@ def _by_head(x: torch.Tensor, num_kv_heads: int) -> torch.Tensor:
 
 
 def rotate(x: torch.Tensor, position: torch.Tensor, logits: Logits) -> torch.Tensor:
-    """ROPE_LLAMA of x [..., D] float32 at `position`, int64 of a shape that broadcasts against x's leading dimensions.
+    """ROPE_LLAMA of x [..., D] float64 at `position`, int64 of a shape that broadcasts against x's leading dimensions.
 
-    Pair (d, d + D/2) turns by position / rope_scale * rope_theta^(-2d/D). Angles in float64: a float32 product is off
-    by whole radians at long positions.
+    Pair (d, d + D/2) turns by position / rope_scale * rope_theta^(-2d/D).
     """
     half = x.shape[-1] // 2
     frequency = logits.rope_theta ** (-2.0 * torch.arange(half, dtype=torch.float64) / x.shape[-1]) / logits.rope_scale
     angle = position.to(torch.float64).unsqueeze(-1) * frequency
-    cos, sin = angle.cos().float(), angle.sin().float()
+    cos, sin = angle.cos(), angle.sin()
     first, second = x[..., :half], x[..., half:]
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """Keys that a batch reads at once: k [P, b, D] and v [P, b, Dv] float32, their places [b], who may see them.
+    """Keys that a batch reads at once: k [P, b, D] and v [P, b, Dv] float64, their places [b], who may see them.
 
     keep is bool [P or 1, n or 1, b], or None where every row sees every key.
     """
@@ -182,13 +183,13 @@ def attend(
     """Running softmax over the steps.
 
     Args:
-        q: [P, G, n, D] float32.
+        q: [P, G, n, D] float64.
         factor: of the dot products; a number or [P, G, 1, 1].
         slopes: ALiBi's, [P, G, 1, 1], or None; the bias is slope * (key place - row).
         row: [P or 1, n], place of each query row for ALiBi.
 
     Returns:
-        out [P, G, n, Dv] and lse [P, G, n] (base 2), float32. Rows that saw no key: 0 and -inf.
+        out [P, G, n, Dv] and lse [P, G, n] (base 2), float64. Rows that saw no key: 0 and -inf.
     """
     P, G, n, D = q.shape
     peak = q.new_full((P, G, n), -math.inf)
@@ -221,11 +222,11 @@ def _factor(logits: Logits, scales: HeadScales, kv_head: torch.Tensor, heads: to
     """sm_scale * scale_q * scale_k for entries of kv_head [P] and query heads [P, G]: [P, G, 1, 1], or a number."""
     if scales.q is None and scales.k is None:
         return logits.sm_scale
-    factor = torch.full(heads.shape, logits.sm_scale, dtype=torch.float32)
+    factor = torch.full(heads.shape, logits.sm_scale, dtype=torch.float64)
     if scales.q is not None:
-        factor = factor * scales.q[heads].float()
+        factor = factor * scales.q[heads].double()
     if scales.k is not None:
-        factor = factor * scales.k[kv_head].float().unsqueeze(-1)
+        factor = factor * scales.k[kv_head].double().unsqueeze(-1)
     return factor[:, :, None, None]
 
 
@@ -283,7 +284,7 @@ class CpuBlockBackend(CpuBackend):
         Hk = planned.spec.num_kv_heads
         group = q.shape[1] // Hk
         q, out = _by_head(q, Hk), _by_head(out, Hk)
-        slopes = alibi_slopes(Hk * group).float() if planned.spec.pos_encoding == "ALIBI" else None
+        slopes = alibi_slopes(Hk * group) if planned.spec.pos_encoding == "ALIBI" else None
         for batch in planned.batches:
             head = batch.kv_head
             n = batch.most_rows
@@ -305,11 +306,11 @@ class CpuBlockBackend(CpuBackend):
                 row,
             )
             if scales.v is not None:
-                result = result * scales.v[head].float()[:, None, None, None]
+                result = result * scales.v[head].double()[:, None, None, None]
             entry, at = inside.nonzero(as_tuple=True)
             out[token[entry, at], head[entry]] = result[entry, :, at].to(out.dtype)
             if lse is not None:
-                _by_head(lse, Hk)[token[entry, at], head[entry]] = result_lse[entry, :, at]
+                _by_head(lse, Hk)[token[entry, at], head[entry]] = result_lse[entry, :, at].float()
 
     def run_prefill(
         self,
@@ -330,7 +331,7 @@ class CpuBlockBackend(CpuBackend):
             custom = unpack_bits(mask.packed, qo_len * kv_len).view(qo_len, kv_len)
         head = torch.arange(Hk)
         heads = torch.arange(Hq).view(Hk, group)
-        slopes = alibi_slopes(Hq).float().view(Hk, group, 1, 1) if pos_encoding == "ALIBI" else None
+        slopes = alibi_slopes(Hq).view(Hk, group, 1, 1) if pos_encoding == "ALIBI" else None
         rows = max(1, min(256, _BATCH_ELEMENTS // (STEP * Hq)))
         shift = kv_len - qo_len
         for first in range(0, qo_len, rows):
@@ -339,7 +340,7 @@ class CpuBlockBackend(CpuBackend):
             # Keys that some row of this piece may see.
             stop = kv_len if not mask.causal else max(0, min(kv_len, shift + first + n))
             start = max(0, shift + first - mask.window_left) if mask.window_left >= 0 else 0
-            queries = _by_head(q[first : first + n], Hk).permute(1, 2, 0, 3).float()
+            queries = _by_head(q[first : first + n], Hk).permute(1, 2, 0, 3).double()
             if pos_encoding == "ROPE_LLAMA":
                 queries = rotate(queries, row + shift, logits)
             result, result_lse = attend(
@@ -352,7 +353,7 @@ class CpuBlockBackend(CpuBackend):
                 row.unsqueeze(0),
             )
             if scales.v is not None:
-                result = result * scales.v.float()[:, None, None, None]
+                result = result * scales.v.double()[:, None, None, None]
             out[first : first + n] = result.permute(2, 0, 1, 3).flatten(1, 2).to(out.dtype)
             if lse is not None:
                 lse[first : first + n] = result_lse.permute(2, 0, 1).flatten(1, 2)
@@ -414,7 +415,7 @@ def _dense_steps(
     """Keys first..last of single prefill for the query rows `row`; shift is kv_len - qo_len."""
     for start in range(first, last, STEP):
         place = torch.arange(start, min(start + STEP, last))
-        keys, values = (x[start : start + place.numel()].transpose(0, 1).float() for x in (k, v))
+        keys, values = (x[start : start + place.numel()].transpose(0, 1).double() for x in (k, v))
         if pos_encoding == "ROPE_LLAMA":
             keys = rotate(keys, place, logits)
         distance = place - (row.unsqueeze(-1) + shift)
