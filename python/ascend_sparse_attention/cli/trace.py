@@ -104,21 +104,21 @@ def trace(
     if result.trace is None:
         raise UsageError(f"{chosen.source}: case {chosen.id} launches nothing (B or S1 is 0), so there is no trace")
 
-    line(f"case {chosen.id}: {chosen.summary()}")
-    workspace = result.workspace_bytes / (1 << 20)
-    line(f"schedule {result.schedule} on {result.core_num} AIC of {twin.PLATFORM}, workspace {workspace:.1f} MiB")
-    line(result.report.rstrip())
     try:
         report.write_atomically(output, result.trace)
     except report.ReportError as error:
         raise UsageError(str(error)) from error
-    line(f"trace: {output}")
-    if '"complete":false' in result.trace[:1000]:
-        line("The trace was cut: the run has more instructions than it holds. --shrink or --cores make it smaller.")
     if png is not None:
         sizes = f"N {chosen.N1}/{chosen.N2}, D {chosen.Dk}/{chosen.Dv}, topK {chosen.topK}"
         _draw(output, png, block, f"case {chosen.id} ({sizes}), block {block} of {result.core_num}")
-        line(f"picture: {png}")
+
+    line(f"case {chosen.id}: {chosen.summary()}")
+    workspace = result.workspace_bytes / (1 << 20)
+    line(f"schedule {result.schedule} on {result.core_num} AIC of {twin.PLATFORM}, workspace {workspace:.1f} MiB")
+    line(result.report.rstrip())
+    line(f"trace: {output}" + ("" if png is None else f"\npicture: {png}"))
+    if '"complete":false' in result.trace[:1000]:
+        line("The trace was cut: the run has more instructions than it holds. --shrink or --cores make it smaller.")
     raise typer.Exit(1 if result.findings else 0)
 
 
