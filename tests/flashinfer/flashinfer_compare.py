@@ -17,6 +17,11 @@ hypothesis.settings.register_profile(
     "flashinfer", max_examples=int(os.environ.get("ASA_EXAMPLES", "40")), deadline=None, derandomize=True
 )
 
+#: Relative error of a probability where P is rounded to 16 bits before it meets V. Under RoPE on CUDA the rotated q and
+#: k are too, which moves a logit by about its size times the same.
+P_ERROR = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+ROPE_LOGIT_ERROR = 3e-3
+
 
 def randn(*shape, seed=0, dtype=torch.float16, device="cpu"):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype).to(device)
@@ -40,3 +45,10 @@ def assert_matches(got, golden, lse_atol=2e-5, magnitude=None, p_error=0.0):
     assert torch.equal(lse == -math.inf, want_lse == -math.inf)
     torch.testing.assert_close(lse.double(), want_lse, rtol=1e-6, atol=lse_atol)
     assert not out[want_lse == -math.inf].float().any(), "a row with nothing to attend to must be exactly 0"
+
+
+def agree(got, golden, v, *arguments, p_error, lse_atol, **words):
+    """Compare with golden(*arguments, v, **words), the golden of |v| saying what a wrong P may do."""
+    magnitude, _ = golden(*arguments, v.float().abs(), **words)
+    want = golden(*arguments, v, **words)
+    assert_matches(got, want, lse_atol=lse_atol, magnitude=magnitude, p_error=p_error)

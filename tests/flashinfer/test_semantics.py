@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs that broke other implementations of this API, and the small print: one test each, with the right answer."""
+"""The small print of the FlashInfer-compatible API on the CPU backend, one test each.
+
+Inputs that broke other implementations are in test_reported_inputs.py.
+"""
 
 from __future__ import annotations
 
@@ -35,45 +38,6 @@ def qkv(M, N, Hq=2, Hk=1, D=16, Dv=None, seed=0):
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-def test_more_block_rows_than_a_fixed_buffer():
-    # 48 heads x 768 block rows is beyond a table of 32768.
-    Hk, blocks, D = 48, 768, 8
-    sizes = torch.ones(Hk, blocks, dtype=torch.int32)
-    block_map = torch.rand(Hk, blocks, blocks, generator=torch.Generator().manual_seed(0)) < 0.01
-    wrapper = variable(block_map, sizes, sizes, Hk, Hk, D)
-    q, k, v = (randn(Hk, blocks, D, seed=i) for i in range(3))
-    out, lse = wrapper.run(q, k, v, return_lse=True)
-    for head in (0, 47):
-        one = slice(head, head + 1)
-        want = dense.single_prefill(*(x[one].transpose(0, 1) for x in (q, k, v)), custom_mask=block_map[head])
-        assert_matches((out[one].transpose(0, 1), lse[one].transpose(0, 1)), want)
-
-
-def test_many_block_rows_of_one():
-    Hk, rows = 3, 16385
-    block_map = torch.rand(Hk, rows, 3, generator=torch.Generator().manual_seed(0)) < 0.5
-    wrapper = variable(block_map, torch.ones(Hk, rows), torch.tensor([[1, 2, 3]] * Hk), Hk, Hk, 8)
-    q, k, v = randn(Hk, rows, 8), randn(Hk, 6, 8, seed=1), randn(Hk, 6, 8, seed=2)
-    out = wrapper.run(q, k, v)
-    mask = torch.repeat_interleave(block_map[2], torch.tensor([1, 2, 3]), dim=1)
-    want, _ = dense.single_prefill(*(x[2:].transpose(0, 1) for x in (q, k, v)), custom_mask=mask)
-    torch.testing.assert_close(out[2].double(), want[:, 0], rtol=1e-3, atol=2e-5)
-
-
-def test_second_plan_leaves_the_first_wrapper_alone():
-    workspace = torch.empty(8, dtype=torch.uint8)
-    indices = torch.tensor([0, 1], dtype=torch.int32)
-    first, second = (flashinfer.BlockSparseAttentionWrapper(workspace) for _ in range(2))
-    first.plan(torch.tensor([0, 1, 2]).int(), indices, 2, 2, 1, 1, 2, 1, 16)
-    q, k, v = qkv(2, 2)
-    want = first.run(q, k, v)
-    indices.fill_(0)  # the caller's buffer is the caller's
-    second.plan(torch.tensor([0, 1, 2]).int(), indices, 2, 2, 1, 1, 2, 1, 16)
-    workspace.fill_(255)
-    second.run(q, k, v)
-    assert torch.equal(first.run(q, k, v), want)
-
-
 def test_plan_replaces_everything():
     q, k, v = qkv(4, 4)
     wrapper = bsr([0, 1], [0], 4, 4, 4, 4)
@@ -86,15 +50,6 @@ def test_plan_replaces_everything():
     assert torch.equal(wrapper.run(q, k, v), plain)
 
 
-def test_last_block_row_may_be_partial():
-    q, k, v = qkv(5, 4)
-    got = bsr([0, 1, 1, 3], [1, 1, 0], 5, 4, 2, 2).run(q, k, v, return_lse=True)
-    want = dense.block_sparse(torch.tensor([0, 1, 1, 3]), torch.tensor([1, 1, 0]), 2, 2, q, k, v)
-    assert_matches(got, want)
-    with pytest.raises(ValueError, match="N: expected a multiple of C = 2, got 5"):
-        bsr([0, 1, 1, 3], [1, 1, 0], 5, 5, 2, 2)
-
-
 def test_nothing_planned_anywhere():
     q, k, v = qkv(4, 4)
     out, lse = bsr([0, 0, 0], [], 4, 4, 2, 2).run(q, torch.full_like(k, NAN), torch.full_like(v, NAN), return_lse=True)
@@ -105,16 +60,6 @@ def test_nothing_planned_anywhere():
 
 
 # --- masks -----------------------------------------------------------------------------------------------------------
-
-
-def test_block_masks_and_unsorted_columns():
-    q, k, v = qkv(2, 9)
-    mask = torch.tensor([[[1, 0, 0], [1, 1, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=torch.bool)  # blocks 2 and 0
-    scattered = torch.zeros(2, 9, dtype=torch.bool)
-    scattered[:, 6:9], scattered[:, 0:3] = mask[0], mask[1]
-    want = dense.single_prefill(q, k, v, custom_mask=scattered)
-    assert_matches(bsr([0, 2], [2, 0], 2, 9, 2, 3, mask=mask).run(q, k, v, return_lse=True), want)
-    assert_matches(bsr([0, 2], [0, 2], 2, 9, 2, 3, mask=mask.flip(0)).run(q, k, v, return_lse=True), want)
 
 
 def test_packed_block_mask_is_padded_to_bytes_a_block_row():
@@ -139,55 +84,6 @@ def test_packed_block_mask_is_padded_to_bytes_a_block_row():
         )
     with pytest.raises(ValueError, match=r"Invalid shape of packed_mask: expected \(3,\), got \(2,\)"):
         bsr([0, 1, 3], [1, 1, 0], 4, 6, 2, 3, packed_mask=packed[:2])
-
-
-def test_packed_prefill_mask_of_odd_size():
-    q, k, v = qkv(3, 5)
-    mask = torch.tensor([[1, 0, 0, 1, 0], [0, 0, 0, 0, 1], [1, 1, 1, 0, 1]], dtype=torch.bool)
-    packed = flashinfer.packbits(mask.flatten(), bitorder="little")
-    run = flashinfer.single_prefill_with_kv_cache
-    want = run(q, k, v, custom_mask=mask)
-    assert torch.equal(run(q, k, v, packed_custom_mask=packed), want)
-    assert torch.equal(run(q, k, v, custom_mask=~mask, packed_custom_mask=packed, causal=True), want)
-    assert_matches(run(q, k, v, custom_mask=mask, return_lse=True), dense.single_prefill(q, k, v, custom_mask=mask))
-
-
-@pytest.mark.parametrize("mask", [torch.ones(10, 15), torch.ones(20, 10), torch.ones(1, 20), torch.ones(200)])
-def test_custom_mask_of_the_wrong_shape(mask):
-    q, k, v = qkv(10, 20)
-    with pytest.raises(ValueError, match=r"custom_mask: expected \(qo_len, kv_len\) = \(10, 20\) .* got \(") as error:
-        flashinfer.single_prefill_with_kv_cache(q, k, v, custom_mask=mask.bool())
-    assert str(tuple(mask.shape)) in str(error.value)
-
-
-def test_custom_mask_of_ints():
-    q, k, v = qkv(10, 20)
-    with pytest.raises(ValueError, match=r"torch\.int32"):
-        flashinfer.single_prefill_with_kv_cache(q, k, v, custom_mask=torch.ones(10, 20, dtype=torch.int32))
-
-
-def test_custom_mask_wins_over_causal():
-    q, k, v = qkv(6, 6)
-    mask = torch.rand(6, 6, generator=torch.Generator().manual_seed(0)) < 0.5
-    run = flashinfer.single_prefill_with_kv_cache
-    assert torch.equal(run(q, k, v, causal=True, custom_mask=mask), run(q, k, v, custom_mask=mask))
-
-
-def test_mask_with_other_value_head_dim():
-    q, k, v = qkv(37, 54, 4, 4, 192, 128)
-    mask = torch.rand(37, 54, generator=torch.Generator().manual_seed(0)) < 0.5
-    got = flashinfer.single_prefill_with_kv_cache(q, k, v, custom_mask=mask, return_lse=True)
-    assert_matches(got, dense.single_prefill(q, k, v, custom_mask=mask))
-
-
-@pytest.mark.parametrize(("qo_len", "kv_len"), [(6, 4), (2, 6)])
-def test_causal_is_bottom_right(qo_len, kv_len):
-    q, k, v = qkv(qo_len, kv_len)
-    out, lse = flashinfer.single_prefill_with_kv_cache_return_lse(q, k, v, causal=True)
-    mask = torch.ones(qo_len, kv_len).tril(kv_len - qo_len).bool()
-    assert_matches((out, lse), dense.single_prefill(q, k, v, custom_mask=mask))
-    blind = max(0, qo_len - kv_len)
-    assert not out[:blind].any() and (lse[:blind] == -math.inf).all() and (lse[blind:] > -math.inf).all()
 
 
 def test_masked_keys_never_touch_a_row():
@@ -223,20 +119,6 @@ def test_a_repeated_column_counts_twice():
 # --- variable blocks -------------------------------------------------------------------------------------------------
 
 
-def test_variable_map_all_false():
-    q, k, v = randn(1, 1, 16), randn(1, 5, 16), randn(1, 5, 16)
-    out, lse = variable([[[False]]], [[1]], [[5]]).run(q, k, v, return_lse=True)
-    assert out.shape == (1, 1, 16) and not out.any() and lse.tolist() == [[-math.inf]]
-
-
-def test_variable_blocks_of_size_zero():
-    block_map = torch.tensor([[[1, 1, 0], [1, 0, 1], [0, 1, 1]]]).bool()
-    rows, cols = torch.tensor([[2, 0, 3]]), torch.tensor([[0, 4, 3]])
-    q, k, v = randn(2, 5, 16), randn(1, 7, 16, seed=1), randn(1, 7, 16, seed=2)
-    got = variable(block_map, rows, cols, Hq=2).run(q, k, v, return_lse=True)
-    assert_matches(got, dense.variable_block_sparse(block_map, rows, cols, q, k, v))
-
-
 def test_variable_map_of_ints_is_a_bool_map():
     q, k, v = randn(1, 3, 16), randn(1, 3, 16, seed=1), randn(1, 3, 16, seed=2)
     ones, sizes = torch.tensor([[[1, 0], [0, 1]]]), [[1, 2]]
@@ -244,26 +126,6 @@ def test_variable_map_of_ints_is_a_bool_map():
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
-
-
-def test_documented_positional_order():
-    q, k, v = qkv(4, 4)
-    wrapper = bsr([0, 1, 2], [0, 1], 4, 4, 2, 2)
-    out, lse = torch.empty(4, 2, 16, dtype=torch.float16), torch.empty(4, 2)
-    got = wrapper.run(q, k, v, None, None, None, out, lse, True)
-    assert got[0] is out and got[1] is lse
-    want = wrapper.run_return_lse(q, k, v)
-    assert torch.equal(out, want[0]) and torch.equal(lse, want[1])
-    assert torch.equal(wrapper.forward(q, k, v), out)
-    assert wrapper.run(q, k, v, out=out) is out
-
-    wrapper = variable([[[True]]], [[4]], [[4]], Hq=2)
-    heads_first = [x.transpose(0, 1) for x in (q, k, v)]
-    out, lse = torch.empty(2, 4, 16, dtype=torch.float16), torch.empty(2, 4)
-    got = wrapper.run(*heads_first, out, lse, True)
-    assert got[0] is out and got[1] is lse
-    want = wrapper.run_return_lse(*heads_first)
-    assert torch.equal(out, want[0]) and torch.equal(lse, want[1])
 
 
 def test_forward_replaces_planned_values_for_one_call():
