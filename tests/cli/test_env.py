@@ -55,6 +55,38 @@ def test_torch_npu_fit(torch_version, npu, state):
     assert env.torch_npu_fit(torch_version, npu).state == state
 
 
+@pytest.mark.parametrize(
+    ("npu", "cann", "state", "words"),
+    [
+        ("2.9.0", "8.5.0", "ok", ""),
+        ("2.9.0+gitabc", "8.5.RC1", "ok", ""),
+        ("2.9.0", "9.0.0", "ok", "released with CANN 8.5.0, this one is later"),
+        ("2.9.0", "8.3.RC1", "problem", "CANN: expected 8.5.0 (torch_npu 2.9.0's), got 8.3.RC1"),
+        ("2.9.0.post2", "8.5.0", "problem", "CANN: expected 9.0.0"),
+        ("2.99.0", "9.0.0", "missing", "torch_npu 2.99.0: its CANN version is not known here"),
+        ("2.9.0", None, "problem", "torch_npu needs a CANN toolkit"),
+    ],
+)
+def test_torch_npu_cann_fit(npu, cann, state, words):
+    finding = env.torch_npu_cann_fit(npu, cann)
+    assert finding.state == state and words in finding.hint
+
+
+def test_auto_by_entry_point(monkeypatch):
+    monkeypatch.setattr(type(backends.load("cuda")), "missing", lambda self: "no GPU in this test")
+    found = {finding.what: finding.value for finding in env.auto_takes()}
+    assert set(found) == {
+        "auto for sparse_flash_attention", "auto for BlockSparseAttentionWrapper",
+        "auto for VariableBlockSparseAttentionWrapper", "auto for single_prefill_with_kv_cache",
+    }  # fmt: skip
+    for value in found.values():
+        assert value.startswith("cpu tensors: cpu\n")
+        assert "cuda tensors: refused, backend cuda cannot run here: no GPU in this test" in value
+    assert "npu tensors: refused, backend npu has no BlockSparse" in found["auto for BlockSparseAttentionWrapper"]
+    monkeypatch.setattr(type(backends.load("cuda")), "missing", lambda self: None)
+    assert all("cuda tensors: cuda\n" in finding.value for finding in env.auto_takes())
+
+
 def test_nvcc_fit():
     assert env.nvcc_fit("12.8", "12.4").state == "ok"
     assert env.nvcc_fit("13.0", "12.4").state == "problem"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
@@ -13,11 +12,15 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from .console import UsageError, output_console
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def env(json: Annotated[Path | None, typer.Option(help="Write the findings as JS
 
     from ..precision import report
 
-    findings = [*versions(), *backends_here(), *fit()]
+    findings = [*versions(), *backends_here(), *auto_takes(), *fit()]
     styles = {"ok": "green", "missing": "yellow", "problem": "bold red"}
     table = Table(header_style="bold", pad_edge=False)
     for name in ("what", "found", "state", "note"):
@@ -219,6 +222,38 @@ def _probe(name: str) -> Finding:
     return Finding(what, "usable") if why is None else Finding(what, "unusable", "missing", why)
 
 
+#: Entry points of the package, and whether each is of the FlashInfer-compatible API.
+ENTRY_POINTS = (
+    ("sparse_flash_attention", False),
+    ("BlockSparseAttentionWrapper", True),
+    ("VariableBlockSparseAttentionWrapper", True),
+    ("single_prefill_with_kv_cache", True),
+)
+
+
+def auto_takes() -> list[Finding]:
+    """What `auto` takes for each entry point, by the device of the tensors."""
+    from .. import backends
+
+    found = []
+    for entry, block in ENTRY_POINTS:
+        takes = []
+        for kind in ("cpu", "cuda", "npu"):
+            # torch knows the device type npu only where torch_npu is installed; resolving reads the type alone.
+            device = cast("torch.device", SimpleNamespace(type=kind))
+            try:
+                if block:
+                    chosen: backends.Backend = backends.resolve_block("auto", device, entry)
+                else:
+                    chosen = backends.resolve("auto", device)
+                takes.append(f"{kind} tensors: {chosen.name}")
+            # As in _probe.
+            except Exception as error:
+                takes.append(f"{kind} tensors: refused, {error}")
+        found.append(Finding(f"auto for {entry}", "\n".join(takes)))
+    return found
+
+
 # --- do the versions fit ---------------------------------------------------------------------------------------------
 
 
@@ -234,10 +269,8 @@ def fit() -> list[Finding]:
     npu_version = _version("torch_npu")
     if torch_version is not None and npu_version is not None:
         found.append(torch_npu_fit(torch_version, npu_version))
-        if importlib.util.find_spec("torch_npu") is not None and cann_home() is None:
-            found.append(
-                Finding("torch_npu and CANN", "no CANN", "problem", "torch_npu needs a CANN toolkit: source set_env.sh")
-            )
+        home = cann_home()
+        found.append(torch_npu_cann_fit(npu_version, cann_version(home) if home is not None else None))
     nvcc = _output(["nvcc", "--version"])
     match = re.search(r"release (\S+),", nvcc) if nvcc else None
     if match is not None:
@@ -256,6 +289,36 @@ def torch_npu_fit(torch_version: str, npu_version: str) -> Finding:
         return Finding("torch and torch_npu", value)
     wanted = ".".join(map(str, _numbers(npu_version)[:3]))
     return Finding("torch and torch_npu", value, "problem", f"torch_npu {npu_version} needs torch {wanted}")
+
+
+#: CANN that each torch_npu was released with, from the version table of torch_npu's README.
+TORCH_NPU_CANN = {
+    "2.7.1": "8.3.RC1",
+    "2.7.1.post2": "8.5.0",
+    "2.7.1.post4": "9.0.0",
+    "2.8.0": "8.3.RC1",
+    "2.8.0.post2": "8.5.0",
+    "2.8.0.post4": "9.0.0",
+    "2.9.0": "8.5.0",
+    "2.9.0.post2": "9.0.0",
+    "2.10.0": "9.0.0",
+}
+
+
+def torch_npu_cann_fit(npu_version: str, cann: str | None) -> Finding:
+    """torch_npu calls the runtime of the CANN it was released with; an earlier one lacks what it calls."""
+    what = "torch_npu and CANN"
+    if cann is None:
+        return Finding(what, "no CANN", "problem", "torch_npu needs a CANN toolkit: source set_env.sh")
+    value = f"torch_npu {npu_version} and CANN {cann}"
+    wanted = TORCH_NPU_CANN.get(npu_version.split("+")[0])
+    if wanted is None:
+        return Finding(what, value, "missing", f"torch_npu {npu_version}: its CANN version is not known here")
+    have, need = _numbers(cann)[:2], _numbers(wanted)[:2]
+    if have < need:
+        return Finding(what, value, "problem", f"CANN: expected {wanted} (torch_npu {npu_version}'s), got {cann}")
+    later = f"torch_npu {npu_version} was released with CANN {wanted}, this one is later" if have > need else ""
+    return Finding(what, value, hint=later)
 
 
 def nvcc_fit(torch_cuda: str, nvcc: str) -> Finding:
