@@ -18,6 +18,9 @@ from build_tree import TOOLKIT, bisheng_lines, copy_tree, run_build
 
 SOC = "ascend910b"
 
+# The first test waits for the build, which torch's headers make long on a busy machine.
+pytestmark = pytest.mark.timeout(1500)
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
@@ -94,16 +97,7 @@ def test_what_the_wheels_hold(built, tmp_path):
 def test_the_wheels_load_on_torch_npu(built, tmp_path):
     """Installed as the evaluator installs them, both load their library beside the real torch_npu."""
     tree, _ = built
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--force-reinstall",
-    ]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"]
     wheels = [str(wheel(tree, name)) for name in ("cann_bench", "ascend_sparse_attention")]
     subprocess.run([*pip, "--target", str(tmp_path), *wheels], check=True)
     code = (
@@ -120,7 +114,8 @@ def test_the_wheels_load_on_torch_npu(built, tmp_path):
         [sys.executable, "-c", code], env={**clean, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("[True, True] ") and done.stdout.count(str(tmp_path)) == 2
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("[True, True] ") and last.count(str(tmp_path)) == 2
 
 
 def test_a_failing_operator_package_costs_no_wheel(built):
