@@ -15,7 +15,8 @@ Usage: bash build.sh [--soc=ascend910b|ascend910_93] [--twin] [--pkg] [--jobs=N]
   --pkg       only the operator package (.run), and fail if it cannot be built
   --jobs=N    compile N files at a time (default: number of cores)
   --clean     remove build/ and dist/ and stop
-PYTHON names the interpreter to build for; the default is python3.
+PYTHON names the interpreter to build for; the default is python3. ASA_BUILD_SECONDS (480) is how long the build may take
+before it leaves the .run out: cann-bench ends a build after 600 s. --pkg has no limit.
 TEXT
 }
 
@@ -37,6 +38,8 @@ for argument in "$@"; do
     esac
 done
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs: expected a positive number, got '$jobs'"
+seconds=${ASA_BUILD_SECONDS:-480}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "ASA_BUILD_SECONDS: expected a positive number, got '$seconds'"
 [ $twin = 0 ] || [ $pkg_only = 0 ] || fail "--pkg needs CANN; it does not go with --twin"
 [ $twin = 0 ] || [ -z "$soc" ] || fail "--soc needs CANN; it does not go with --twin"
 
@@ -98,9 +101,18 @@ fi
 
 if [ $twin = 0 ]; then
     rm -f "dist/ascend_sparse_attention_ops_${soc}_$(uname -m).run"
-    if ! bash framework/packaging/build_operator_package.sh "$toolkit" "$soc" "$jobs" "$python"; then
-        [ $pkg_only = 0 ] || fail "the operator package (.run) was not built; the reason stands above"
-        echo "build.sh: the operator package (.run) was not built; the reason stands above. The wheels do not need it" >&2
+    make_run=(bash framework/packaging/build_operator_package.sh "$toolkit" "$soc" "$jobs" "$python")
+    if [ $pkg_only = 1 ]; then
+        "${make_run[@]}" || fail "the operator package (.run) was not built; the reason stands above"
+    else
+        left=$((seconds - SECONDS)) status=0
+        if [ $left -gt 0 ]; then timeout "$left" "${make_run[@]}" || status=$?; else status=124; fi
+        case $status in
+            0) why="" ;;
+            124) why="$seconds s are over: the operator package (.run) was left out. bash build.sh --pkg builds it" ;;
+            *) why="the operator package (.run) was not built; the reason stands above. The wheels do not need it" ;;
+        esac
+        [ -z "$why" ] || echo "build.sh: $why" >&2
     fi
 fi
 echo "build.sh: done"

@@ -33,6 +33,7 @@ def build(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         (("--twin", "--pkg"), {}, "--pkg needs CANN"),
         (("--jobs=0",), {}, "--jobs: expected a positive number, got '0'"),
         (("--nonsense",), {}, "unknown argument --nonsense"),
+        (("--twin",), {"ASA_BUILD_SECONDS": "soon"}, "ASA_BUILD_SECONDS: expected a positive number, got 'soon'"),
         (("--twin",), {"PYTHON": "/nowhere/python"}, "expected an interpreter, got '/nowhere/python'"),
     ],
 )
