@@ -213,26 +213,34 @@ def check_bsr(indptr: object, indices: object, M: int, N: int, R: int, C: int) -
     if indptr.numel() != MB + 1:
         raise ValueError(f"Invalid shape of indptr: expected ({MB + 1},), one more than ceil(M / R) = {MB} block rows, "
                          f"got ({indptr.numel()},)")  # fmt: skip
-    host = torch.empty(indptr.shape, dtype=torch.int32)
-    host.copy_(indptr)
-    if int(host[0]) != 0:
-        raise ValueError(f"indptr: expected 0 at position 0, got {int(host[0])}")
-    falls = (torch.diff(host) < 0).nonzero()
-    if falls.numel():
-        at = int(falls[0]) + 1
-        raise ValueError(
-            f"indptr: expected ascending values, got {int(host[at])} at position {at} after {int(host[at - 1])}"
-        )
-    if int(host[-1]) != nnz:
-        raise ValueError(
-            f"indptr: expected its last value to be nnz = {nnz}, the length of indices, got {int(host[-1])}"
-        )
-    if nnz:
-        least, most = (int(x) for x in torch.stack(torch.aminmax(indices)).tolist())
-        if least < 0 or most >= NB:
-            at = int(((indices < 0) | (indices >= NB)).nonzero()[0])
-            raise ValueError(f"indices: expected values in [0, N / C = {NB}), got {int(indices[at])} at position {at}")
+    host, least, most = _read_bsr(indptr, indices)
+    values = host.numpy()
+    if values[0] != 0:
+        raise ValueError(f"indptr: expected 0 at position 0, got {values[0]}")
+    falls = values[1:] < values[:-1]
+    if falls.any():
+        at = int(falls.argmax()) + 1
+        raise ValueError(f"indptr: expected ascending values, got {values[at]} at position {at} after {values[at - 1]}")
+    if values[-1] != nnz:
+        raise ValueError(f"indptr: expected its last value to be nnz = {nnz}, the length of indices, got {values[-1]}")
+    if nnz and (least < 0 or most >= NB):
+        at = int(((indices < 0) | (indices >= NB)).nonzero()[0])
+        raise ValueError(f"indices: expected values in [0, N / C = {NB}), got {int(indices[at])} at position {at}")
     return host
+
+
+def _read_bsr(indptr: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, int, int]:
+    """A copy of indptr on the CPU, and the least and largest index (0 and 0 of none): one transfer, if it can be."""
+    few = indices.numel() <= 1 << 14  # fewer bytes than their reduction on a device takes time
+    bounds = indices if few else torch.stack(torch.aminmax(indices))
+    if indptr.device == indices.device:
+        read = torch.cat([indptr, bounds]).cpu()
+        host, bounds = read[: indptr.numel()].clone(), read[indptr.numel() :]
+    else:
+        host, bounds = torch.empty(indptr.shape, dtype=torch.int32), bounds.cpu()
+        host.copy_(indptr)
+    values = bounds.numpy()
+    return host, int(values.min(initial=0)), int(values.max(initial=0))
 
 
 def check_bsr_mask(mask: object, nnz: int, R: int, C: int) -> torch.Tensor:

@@ -20,7 +20,6 @@ def block_configs():
         yield dq, dv, configs.prefill_config(**words, rope=rope)
         yield dq, dv, configs.bitmask_config(**words)
         for rows in (1, 16, 17, 64, 65, 512):
-            yield dq, dv, configs.variable_config(**words, rows=rows, rope=rope)
             for cols, masked in itertools.product((1, 3, 8, 16, 48, 64, 128, 256), (False, True)):
                 yield dq, dv, configs.block_config(**words, rows=rows, block_cols=cols, masked=masked, rope=rope)
 

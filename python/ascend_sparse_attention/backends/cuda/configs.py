@@ -86,7 +86,10 @@ def block_config(
     masked: bool,
     rope: bool,
 ) -> BlockConfig:
-    """The configuration for block rows of `rows` stacked rows (tokens times group) and blocks of `block_cols` keys."""
+    """The configuration for block rows of `rows` stacked rows (tokens times group) and blocks of `block_cols` keys.
+
+    Variable blocks: `rows` in the mean, and `block_cols` = 1, since their runs are row copies.
+    """
     wide = max(head_dim_qk, head_dim_vo)
     if wide == 256 and rows > 16 and not rope and dtype.itemsize == 2:
         # Twice the accumulators: 64 keys a step leave room for Q, two steps and the registers of 64 x 256 floats.
@@ -106,7 +109,8 @@ def block_config(
     if bulk_copies(block_cols, 128) or masked:
         return BlockConfig(128, 128, 8, 2, ring=2)
     # Row copies take longer than bulk copies, so a third step in flight, and the producer keeps 16 keys and pointers a
-    # thread: with fewer registers it spills (475 against 370 TFLOP/s; 64 keys a step, four in flight: 454).
+    # thread: with fewer registers it spills (475 against 370 TFLOP/s; 64 keys a step, four in flight: 454). Ragged
+    # blocks: 375, and 309 with 64 keys a step; blocks of 128: 498, and 482 with two steps of 128 in flight.
     return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=208, producer_regs=88)
 
 
@@ -116,18 +120,6 @@ def bulk_copies(block_cols: int, block_n: int) -> bool:
     Eight rows are the unit of its shared-memory pattern.
     """
     return block_cols % block_n == 0 or (block_cols >= 8 and block_n % block_cols == 0)
-
-
-def variable_config(*, rows: int, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype, rope: bool) -> BlockConfig:
-    """The configuration of variable blocks of `rows` stacked rows in the mean."""
-    plain = block_config(
-        rows=rows, block_cols=1, head_dim_qk=head_dim_qk, head_dim_vo=head_dim_vo, dtype=dtype, masked=False, rope=rope
-    )
-    if plain.block_m == 128 and plain.block_n == 128:
-        # As for single keys, and the runs of a step need registers too. Ragged blocks: 381 TFLOP/s, 309 with 64 keys a
-        # step; blocks of 64: 447 and 420; blocks of 128: 498, and 482 with two steps of 128 keys in flight.
-        return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=200, producer_regs=104)
-    return plain
 
 
 def bitmask_config(*, head_dim_qk: int, head_dim_vo: int, dtype: torch.dtype) -> BlockConfig:

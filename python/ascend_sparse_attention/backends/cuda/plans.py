@@ -114,11 +114,15 @@ def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _heads_per_tile(row_count: np.ndarray, group: int, block_m: int) -> int:
-    """How many of the group's heads a tile stacks: as many as leave the fewest tiles, the fewest heads among equals."""
+def _heads_per_tile(heights: list[tuple[int, int]], group: int, block_m: int) -> int:
+    """How many of the group's heads a tile stacks: as many as leave the fewest tiles, the fewest heads among equals.
+
+    Args:
+        heights: (rows of a block row, how many block rows have so many).
+    """
 
     def tiles(heads: int) -> int:
-        return int((-(-row_count // (block_m // heads))).sum()) * _ceil_div(group, heads)
+        return sum(n * _ceil_div(rows, block_m // heads) for rows, n in heights) * _ceil_div(group, heads)
 
     return min(range(1, min(group, block_m) + 1), key=lambda heads: (tiles(heads), heads))
 
@@ -152,9 +156,9 @@ def _query_tiles(
 
 @functools.cache
 def _launcher(kernel: str) -> Launcher:
-    from .kernels import runs
+    from .kernels import mask, runs
 
-    return Launcher(getattr(runs, kernel))
+    return Launcher(getattr(mask if kernel == "draw_bits_kernel" else runs, kernel))
 
 
 _planners: dict[tuple[object, ...], Prepared | None] = {}
@@ -318,7 +322,8 @@ def plan_bsr(
         masked=packed_mask is not None,
         rope=pos_encoding == "ROPE_LLAMA",
     )
-    heads = _heads_per_tile(row_count, group, config.block_m)
+    last = M - (block_rows - 1) * R
+    heads = _heads_per_tile([(R, block_rows - 1), (last, 1)], group, config.block_m)
     tiles = _query_tiles(
         row_start,
         row_count,
@@ -383,7 +388,7 @@ def _coarsen(
     block_n = config.block_n
     coarse_rows, key_tiles = _ceil_div(M, tokens_per_tile), _ceil_div(N, block_n)
     mask_stride = key_tiles * (block_n // 32)
-    if M * mask_stride >= 2**31 or nnz == 0:
+    if coarse_rows * tokens_per_tile * mask_stride >= 2**31 or nnz == 0:
         return None
     # A step is needed wherever its tile holds one pair, so there are at most min(all, nnz * blocks) of them: cheap to
     # rule the coarse form out before the bits are drawn.
@@ -392,28 +397,16 @@ def _coarsen(
     if coarse_s(int(expected)) > gather_s:
         return None
 
-    words = torch.zeros(M, mask_stride, dtype=torch.int32, device=device)
-    cols = indices.to(device=device, dtype=torch.int64)
-    row_of = torch.repeat_interleave(
-        torch.arange(counts.size, device=device), torch.from_numpy(counts).to(device), output_size=nnz
-    )
-    drawn = 0
-    first_of = np.concatenate([[0], np.cumsum(counts)])
-    rows_a_chunk = max(1, (1 << 28) // (key_tiles * block_n * R)) * R  # a byte a pair: 256 MiB at a time
-    for begin in range(0, M, rows_a_chunk):
-        end = min(M, begin + rows_a_chunk)
-        first_row, last_row = begin // R, _ceil_div(end, R)
-        lo, hi = int(first_of[first_row]), int(first_of[last_row])
-        bits = torch.zeros((last_row - first_row) * R, key_tiles * block_n, dtype=torch.bool, device=device)
-        blocks = bits.as_strided((last_row - first_row, R, N // C, C), (R * bits.shape[1], bits.shape[1], C, 1))
-        blocks[row_of[lo:hi] - first_row, :, cols[lo:hi], :] = True
-        drawn += int(bits.sum())
-        words[begin:end] = pack_rows(bits)[: end - begin]
-    if drawn != pairs:
+    words = torch.zeros(coarse_rows * tokens_per_tile, mask_stride, dtype=torch.int32, device=device)
+    repeated = torch.zeros(1, dtype=torch.int32, device=device)
+    starts_on_device = _to_device(torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)), device)
+    tensors = {"indptr": starts_on_device, "indices": indices.to(device), "words": words, "repeated": repeated}
+    _run_planner("draw_bits_kernel", counts.size, tensors, (M, mask_stride), {"R": R, "C": C, "BLOCK": 128}, device)
+    nonempty = (words.view(coarse_rows, tokens_per_tile, key_tiles, block_n // 32) != 0).any(3).any(1)
+    read = torch.cat([nonempty.sum(1, dtype=torch.int32), repeated]).cpu().numpy()
+    steps = read[:-1].astype(np.int64)
+    if read[-1]:
         return None  # some row repeats a column
-    padded = torch.nn.functional.pad(words, (0, 0, 0, coarse_rows * tokens_per_tile - M))
-    nonempty = (padded.view(coarse_rows, tokens_per_tile, key_tiles, block_n // 32) != 0).any(3).any(1)
-    steps = nonempty.sum(1).cpu().numpy()
     if coarse_s(int(steps.sum())) > gather_s:
         return None
     stream = nonempty.nonzero()[:, 1].to(torch.int32)
@@ -472,11 +465,13 @@ def plan_variable(
     num_keys = int(col_end[0, -1]) if block_cols else 0
     row_start = np.cumsum(rows, axis=1) - rows
     works = heads_kv * block_rows
-    config = config or configs.variable_config(
+    config = config or configs.block_config(
         rows=max(1, int(rows[0].sum()) // max(block_rows, 1)) * group,
+        block_cols=1,
         head_dim_qk=head_dim_qk,
         head_dim_vo=head_dim_vo,
         dtype=q_dtype,
+        masked=False,
         rope=pos_encoding == "ROPE_LLAMA",
     )
     block_n = config.block_n
@@ -511,7 +506,8 @@ def plan_variable(
         _run_planner("step_table_kernel", works, tensors, (block_cols,), constants, device)
 
     flat_rows = rows.reshape(-1)
-    heads = _heads_per_tile(flat_rows, group, config.block_m)
+    values, times = np.unique(flat_rows, return_counts=True)
+    heads = _heads_per_tile(list(zip(values.tolist(), times.tolist())), group, config.block_m)
     tiles = _query_tiles(
         row_start.reshape(-1),
         flat_rows,
