@@ -235,7 +235,7 @@ def _read_bsr(indptr: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor
     bounds = indices if few else torch.stack(torch.aminmax(indices))
     if indptr.device == indices.device:
         read = torch.cat([indptr, bounds]).cpu()
-        host, bounds = read[: indptr.numel()].clone(), read[indptr.numel() :]
+        host, bounds = read[: indptr.numel()], read[indptr.numel() :]
     else:
         host, bounds = torch.empty(indptr.shape, dtype=torch.int32), bounds.cpu()
         host.copy_(indptr)

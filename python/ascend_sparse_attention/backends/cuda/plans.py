@@ -137,21 +137,18 @@ def _query_tiles(
     tokens_per_tile: int,
 ) -> torch.Tensor:
     """Cut block rows into query tiles and order them: by kv head (its keys stay in L2), then longest stream first."""
-    pieces = -(-row_count // tokens_per_tile)
-    owner = np.repeat(np.arange(row_count.size), pieces)
-    first = np.cumsum(pieces) - pieces
-    local = (np.arange(owner.size) - first[owner]) * tokens_per_tile
-    fields = np.empty((owner.size, len(TILE_FIELDS)), dtype=np.int32)
-    fields[:, 0] = row_start[owner] + local
-    fields[:, 1] = np.minimum(row_count[owner] - local, tokens_per_tile)
-    fields[:, 2] = kv_head[owner]
-    fields[:, 3] = stream[owner]
-    fields[:, 4] = kv_len[owner]
-    fields[:, 5] = local
-    fields[:, 6] = row_count[owner]
-    fields[:, 7] = mask_word[owner]
-    order = np.lexsort((-fields[:, 4], fields[:, 2]))
-    return torch.from_numpy(np.ascontiguousarray(fields[order]))
+    rows, height, local = row_count, row_count, np.zeros_like(row_count)
+    if row_count.max(initial=0) > tokens_per_tile:
+        pieces = -(-row_count // tokens_per_tile)
+        owner = np.repeat(np.arange(row_count.size), pieces)
+        local = (np.arange(owner.size) - (np.cumsum(pieces) - pieces)[owner]) * tokens_per_tile
+        height, kv_head, stream, kv_len, mask_word = (x[owner] for x in (height, kv_head, stream, kv_len, mask_word))
+        rows = np.minimum(height - local, tokens_per_tile)
+        row_start = row_start[owner] + local
+    fields = (row_start, rows, kv_head, stream, kv_len, local, height, mask_word)  # as in TILE_FIELDS
+    table = np.stack(fields, axis=1)[rows > 0]
+    order = np.lexsort((-table[:, 4], table[:, 2]))
+    return torch.from_numpy(table[order].astype(np.int32))
 
 
 @functools.cache
