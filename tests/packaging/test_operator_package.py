@@ -84,6 +84,27 @@ def test_layout_and_version(vendor):
     assert "custom_opp_compiler_version=0.0.stand-in" in info, "CANN's own lines stay"
 
 
+@pytest.mark.parametrize(
+    "lost", ["libcust_opmaster_rt2.0.so", "AsaSparseFlashAttention_0.o", "libcust_opapi.so", "type"]
+)
+def test_an_incomplete_folder_is_not_packed(vendor, tmp_path, lost):
+    """CANN's functions can leave a library or a kernel out and still end well."""
+    shutil.copytree(vendor, tmp_path / "asa", symlinks=True)
+    info = tmp_path / "asa/op_impl/ai_core/tbe/config/ascend910b/aic-ascend910b-ops-info.json"
+    if lost == "type":
+        info.write_text(info.read_text().replace("AsaSparseFlashAttention", "SparseFlashAttention"))
+        words = "expected AsaSparseFlashAttention in aic-ascend910b-ops-info.json"
+    else:
+        (path,) = (tmp_path / "asa").rglob(lost)
+        path.unlink()
+        words = "*.o" if lost.endswith(".o") else lost
+    out = tmp_path / "made.run"
+    command = [sys.executable, ROOT / "framework" / "packaging" / "run_package.py", tmp_path / "asa", "ascend910b", out]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0 and done.stderr.startswith("run_package: expected") and words in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["asa"]
+
+
 def test_installing_twice_replaces_the_first_and_keeps_other_vendors(package, tmp_path):
     vendors = tmp_path / "vendors"
     for attempt in ("first", "second"):
