@@ -232,14 +232,13 @@ def check_bsr(indptr: object, indices: object, M: int, N: int, R: int, C: int) -
 def _read_bsr(indptr: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, int, int]:
     """A copy of indptr on the CPU, and the least and largest index (0 and 0 of none): one transfer, if it can be."""
     few = indices.numel() <= 1 << 14  # fewer bytes than their reduction on a device takes time
-    bounds = indices if few else torch.stack(torch.aminmax(indices))
+    bounds = [indices] if few else [x.view(1) for x in torch.aminmax(indices)]
     if indptr.device == indices.device:
-        read = torch.cat([indptr, bounds]).cpu()
-        host, bounds = read[: indptr.numel()], read[indptr.numel() :]
+        read = torch.cat([indptr, *bounds]).cpu().numpy()
+        host, values = torch.from_numpy(read[: indptr.numel()]), read[indptr.numel() :]
     else:
-        host, bounds = torch.empty(indptr.shape, dtype=torch.int32), bounds.cpu()
-        host.copy_(indptr)
-    values = bounds.numpy()
+        host = torch.empty(indptr.shape, dtype=torch.int32).copy_(indptr)
+        values = torch.cat(bounds).cpu().numpy()
     return host, int(values.min(initial=0)), int(values.max(initial=0))
 
 

@@ -261,7 +261,7 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
             )
         structure = BsrStructure(
             indptr=host_indptr,
-            indices=torch.empty(indices.shape, dtype=torch.int32, device=self.device).copy_(indices),
+            indices=indices.to(self.device, copy=True),
             M=M,
             N=N,
             R=R,
