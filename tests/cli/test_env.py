@@ -73,6 +73,7 @@ def test_torch_npu_cann_fit(npu, cann, state, words):
 
 
 def test_auto_by_entry_point(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "0")  # other tests of the run may have set it: then cuda takes cpu tensors
     monkeypatch.setattr(type(backends.load("cuda")), "missing", lambda self: "no GPU in this test")
     found = {finding.what: finding.value for finding in env.auto_takes()}
     assert set(found) == {
