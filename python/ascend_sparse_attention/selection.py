@@ -56,6 +56,8 @@ def check_index_values(sparseIndices: torch.Tensor, S2: int, layout: str) -> Non
 
     Reads the tensor, so it synchronises a device.
     """
+    if sparseIndices.device.type == "meta":
+        raise ValueError("sparseIndices: expected values to check (check_indices), got a meta tensor, which has none")
     indices = as_bnsd(sparseIndices, layout)
     bad = (indices < 0) | (indices >= S2)
     count = int(bad.sum())

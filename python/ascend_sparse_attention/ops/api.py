@@ -8,10 +8,8 @@ from typing import Literal, overload
 import torch
 
 from .. import backends
-from ..checks import check_types
-from ..layout import as_bnsd
+from ..checks import check_sparse_flash_attention, check_types
 from ..selection import check_index_values, index_check_requested
-from .registration import _run
 
 
 @overload
@@ -94,21 +92,17 @@ def sparse_flash_attention(
     check_types(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)
     if not isinstance(backend, str) or backend not in backends.NAMES:
         raise ValueError(f"backend: expected one of {', '.join(backends.NAMES)}, got {backend!r}")
-    if index_check_requested(check_indices) and key.dim() == 4 and sparseIndices.dim() == 4:
-        check_index_values(sparseIndices, as_bnsd(key, inputLayout).shape[2], inputLayout)
-    if backend == "twin":
-        # The twin is a way of running, not a device of its own, so it has no dispatch key.
-        output, lse = _run(
-            "twin", query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=return_lse
-        )
-        if return_lse:
-            assert lse is not None
-            return output, lse
-        return output
     if backend != "auto":
         backends.resolve(backend, query.device)
+    if index_check_requested(check_indices):
+        # Values come after everything that can be said without reading them.
+        problem = check_sparse_flash_attention(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)
+        check_index_values(sparseIndices, problem.S2, inputLayout)
     ops = torch.ops.ascend_sparse_attention
-    op = ops.sparse_flash_attention_with_lse if return_lse else ops.sparse_flash_attention
+    if backend == "twin":
+        op = ops.twin_sparse_flash_attention_with_lse if return_lse else ops.twin_sparse_flash_attention
+    else:
+        op = ops.sparse_flash_attention_with_lse if return_lse else ops.sparse_flash_attention
     result: torch.Tensor | tuple[torch.Tensor, torch.Tensor] = op(
         query, key, value, sparseIndices, scaleValue, inputLayout, is_causal
     )

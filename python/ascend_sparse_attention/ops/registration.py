@@ -24,9 +24,16 @@ SCHEMAS = {
     "sparse_flash_attention_with_lse": f"sparse_flash_attention_with_lse({_ARGUMENTS}) -> (Tensor, Tensor)",
 }
 
+#: The same run in the CPU twin, which is a way of running and no device, so that it has ops instead of a dispatch key.
+#: As ops they answer autograd, fake tensors and lazy negation as those of the devices do.
+TWIN_SCHEMAS = {
+    "twin_sparse_flash_attention": f"twin_sparse_flash_attention({_ARGUMENTS}) -> Tensor",
+    "twin_sparse_flash_attention_with_lse": f"twin_sparse_flash_attention_with_lse({_ARGUMENTS}) -> (Tensor, Tensor)",
+}
+
 # Kept alive for the life of the process: torch drops the ops with the Library object.
 _library = torch.library.Library(NAMESPACE, "DEF")
-for _schema in SCHEMAS.values():
+for _schema in (*SCHEMAS.values(), *TWIN_SCHEMAS.values()):
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 
 
@@ -81,12 +88,43 @@ def _device_kernel_with_lse(
     return output, lse
 
 
+def _twin_kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str = "BSND",
+    is_causal: bool = False,
+) -> torch.Tensor:
+    output, _ = _run("twin", query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=False)
+    return output
+
+
+def _twin_kernel_with_lse(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sparseIndices: torch.Tensor,
+    scaleValue: float,
+    inputLayout: str = "BSND",
+    is_causal: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    output, lse = _run("twin", query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=True)
+    assert lse is not None
+    return output, lse
+
+
+_library.impl("twin_sparse_flash_attention", _twin_kernel, "CPU")
+_library.impl("twin_sparse_flash_attention_with_lse", _twin_kernel_with_lse, "CPU")
+
 for _key in ("CPU", "CUDA"):
     _library.impl("sparse_flash_attention", _device_kernel, _key)
     _library.impl("sparse_flash_attention_with_lse", _device_kernel_with_lse, _key)
 
 
 @torch.library.register_fake(f"{NAMESPACE}::sparse_flash_attention", lib=_library)
+@torch.library.register_fake(f"{NAMESPACE}::twin_sparse_flash_attention", lib=_library)
 def _fake(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -101,6 +139,7 @@ def _fake(
 
 
 @torch.library.register_fake(f"{NAMESPACE}::sparse_flash_attention_with_lse", lib=_library)
+@torch.library.register_fake(f"{NAMESPACE}::twin_sparse_flash_attention_with_lse", lib=_library)
 def _fake_with_lse(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -118,7 +157,7 @@ def _no_backward(ctx: Any, *grads: torch.Tensor) -> None:
     raise NotImplementedError("sparse_flash_attention: expected inference, got a backward pass; it has none yet")
 
 
-for _name in SCHEMAS:
+for _name in (*SCHEMAS, *TWIN_SCHEMAS):
     torch.library.register_autograd(f"{NAMESPACE}::{_name}", _no_backward, lib=_library)
 
 # The NPU's kernels are C++; until their library is loaded, a call loads it or says what is missing.
