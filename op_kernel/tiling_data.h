@@ -42,7 +42,6 @@ struct UbPlan {
     uint32_t probs;         // one step of probabilities in the io type
     uint32_t reduce;        // block maxima or sums of one step
     uint32_t rowStat;       // one float32 per row of a step; there are five
-    uint32_t scale;         // one block
     uint32_t rowBlock;      // one 32-byte block per row of a step; there are two
     uint32_t total;
 };

@@ -108,7 +108,7 @@ std::string ToJson(const asa::TilingData& t)
 #define NUMBER(name) j.Add(#name, static_cast<uint64_t>(t.ub.name))
     j.Open("ub");
     NUMBER(rawIndex); NUMBER(indexList); NUMBER(indexMask); NUMBER(gatherTile); NUMBER(scores); NUMBER(probs); NUMBER(reduce);
-    NUMBER(rowStat); NUMBER(rowBlock); NUMBER(scale); NUMBER(total);
+    NUMBER(rowStat); NUMBER(rowBlock); NUMBER(total);
     j.Close();
 #undef NUMBER
 #define NUMBER(name) j.Add(#name, static_cast<uint64_t>(t.l1.name))

@@ -176,7 +176,7 @@ void PlanRing(const Platform& platform, TilingData& t)
     const uint32_t blocks = CeilDiv(ItemKeys(t), kKeyBlock);
     t.ringRows = AlignUp(ItemKeys(t), kCube);
     t.ringRow = t.dk + (t.valueIsKeyPrefix ? 0 : t.dv);
-    t.queryViaRing = t.query.n > kNdStrideLimit && t.g > kSingleCopyHeads;
+    t.queryViaRing = (t.query.n > kNdStrideLimit || t.query.n == 0) && t.g > kSingleCopyHeads;
     t.pairKeys = CopyCanStep(t.s2, t.key.s, t.dk);
     t.pairValues = CopyCanStep(t.s2, t.value.s, t.dv);
     t.blockQuery = CopyCanStep(2, t.query.n, t.dk);
@@ -246,9 +246,8 @@ void PlanVector(const Platform& platform, const StageCycles& cycles, TilingData&
     t.ub.reduce = AlignUp(t.stepRows * chunks * kStatBlock * sizeof(float), 256);
     t.ub.rowStat = AlignUp(t.stepRows, kLanes) * sizeof(float);
     t.ub.rowBlock = AlignUp(t.stepRows, kStatBlock) * kStatBlock * sizeof(float);
-    t.ub.scale = kStatBlock * sizeof(float);
     const uint32_t others = t.ub.rawIndex + 2 * (t.ub.indexList + t.ub.indexMask + t.ub.scores + t.ub.rowBlock) +
-                            t.ub.probs + t.ub.reduce + 5 * t.ub.rowStat + t.ub.scale;
+                            t.ub.probs + t.ub.reduce + 5 * t.ub.rowStat;
     const uint32_t tile = Min(kGatherTileBytes, (platform.ubBytes - others) / 2);
     // A full block's share of 64 rows in equal tiles.
     const uint32_t most = Min(kKeyBlock / 2, tile / rowBytes / 2 * 2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins the partial results of tasks whose keys were shared out over cores: with m, l, O of each part,
-//   M = max m,  w = l exp(m - M),  out = sum(w O) / sum(w),  lse = (M + ln sum(w)) / ln 2.
-// Groups of up to combineRows heads of a task are dealt to all AIVs in turn. A task whose parts are all empty gets 0, its
-// lse -inf.
+//   M = max m,  w = l exp(scale (m - M)),  out = sum(w O) / sum(w),  lse = (scale M + ln sum(w)) / ln 2
+// (min for a negative scale). Groups of up to combineRows heads of a task are dealt to all AIVs in turn. A task whose parts
+// are all without keys gets 0, its lse -inf.
 #pragma once
 
 #include "../tile/row_softmax.h"
@@ -22,9 +22,9 @@ public:
         pipe.InitBuffer(statBuf_, (2 * t.keyParts + 3) * stats * sizeof(float));
         pipe.InitBuffer(outBuf_, t.keyParts * t.combineRows * t.dv * sizeof(float));
         pipe.InitBuffer(castBuf_, t.combineRows * t.dv * sizeof(T));
-        max_ = statBuf_.Get<float>();
-        weight_ = max_[t.keyParts * stats];
-        top_ = max_[2 * t.keyParts * stats];
+        tops_ = statBuf_.Get<float>();
+        weight_ = tops_[t.keyParts * stats];
+        top_ = tops_[2 * t.keyParts * stats];
         total_ = top_[stats];
         log_ = total_[stats];
         out_ = outBuf_.Get<float>();
@@ -58,7 +58,7 @@ private:
     {
         const uint64_t first = static_cast<uint64_t>(task) * t_.keyParts * t_.g + head;  // parts lie g rows apart
         AscendC::WaitFlag<AscendC::HardEvent::V_MTE2>(kEvent);
-        Copy(max_, partial_.max, first, rows, kStatBlock);
+        Copy(tops_, partial_.top, first, rows, kStatBlock);
         Copy(weight_, partial_.sum, first, rows, kStatBlock);
         Copy(out_, partial_.out, first, rows, t_.dv);
         AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(kEvent);
@@ -78,25 +78,41 @@ private:
         AscendC::DataCopyPad(dst, src[first * width], params, pad);
     }
 
+    __aicore__ inline void Best(const AscendC::LocalTensor<float>& dst, const AscendC::LocalTensor<float>& one,
+                                const AscendC::LocalTensor<float>& other, int32_t count)
+    {
+        if (t_.scale < 0.0f) {
+            AscendC::Min(dst, one, other, count);
+        } else {
+            AscendC::Max(dst, one, other, count);
+        }
+    }
+
     // weight_[part] = w / sum(w), total_ = sum(w), top_ = M; every value stands in a block of its own.
     __aicore__ inline void Weigh(uint32_t rows)
     {
         const uint32_t stats = rows * kStatBlock;
         const int32_t count = static_cast<int32_t>(stats);
         const int32_t all = static_cast<int32_t>(t_.keyParts * stats);
-        AscendC::Max(top_, max_, max_[stats], count);
+        Best(top_, tops_, tops_[stats], count);
         for (uint32_t part = 2; part < t_.keyParts; ++part) {
             AscendC::PipeBarrier<PIPE_V>();
-            AscendC::Max(top_, top_, max_[part * stats], count);
+            Best(top_, top_, tops_[part * stats], count);
         }
         AscendC::PipeBarrier<PIPE_V>();
-        for (uint32_t part = 0; part < t_.keyParts; ++part) {
-            AscendC::Sub(max_[part * stats], max_[part * stats], top_, count);
+        if (t_.scale == 0.0f) {
+            AscendC::Duplicate(tops_, 0.0f, all);  // 0 x inf is NaN
+        } else {
+            for (uint32_t part = 0; part < t_.keyParts; ++part) {
+                AscendC::Sub(tops_[part * stats], tops_[part * stats], top_, count);
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Muls(tops_, tops_, t_.scale, all);
         }
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Exp(max_, max_, all);
+        AscendC::Exp(tops_, tops_, all);
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Mul(weight_, weight_, max_, all);
+        AscendC::Mul(weight_, weight_, tops_, all);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Add(total_, weight_, weight_[stats], count);
         for (uint32_t part = 2; part < t_.keyParts; ++part) {
@@ -128,11 +144,11 @@ private:
         constexpr float kLog2E = 1.4426950408889634f;
         const int32_t stats = static_cast<int32_t>(rows * kStatBlock);
         const int32_t elements = static_cast<int32_t>(rows * t_.dv);
-        // All heads of a task are empty together, and an empty part's sum is 0: the total tells. The way to the scalar unit
-        // and back also orders what follows behind Join.
+        // All heads of a task are empty together, and only then is the best top infinite: scores are held to finite ones.
+        // The way to the scalar unit and back also orders what follows behind Join.
         AscendC::SetFlag<AscendC::HardEvent::V_S>(kEvent);
         AscendC::WaitFlag<AscendC::HardEvent::V_S>(kEvent);
-        const bool empty = total_.GetValue(0) == 0.0f;
+        const bool empty = top_.GetValue(0) == (t_.scale < 0.0f ? -kMinusInfinity : kMinusInfinity);
         AscendC::SetFlag<AscendC::HardEvent::S_V>(kEvent);
         AscendC::WaitFlag<AscendC::HardEvent::S_V>(kEvent);
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kEvent);
@@ -142,6 +158,7 @@ private:
             AscendC::PipeBarrier<PIPE_V>();
         } else if (t_.writeLse) {
             AscendC::Ln(log_, total_, stats);
+            AscendC::Muls(top_, top_, t_.scale, stats);
             AscendC::PipeBarrier<PIPE_V>();
             AscendC::Add(log_, log_, top_, stats);
             AscendC::PipeBarrier<PIPE_V>();
@@ -176,7 +193,7 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> statBuf_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> outBuf_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> castBuf_;
-    AscendC::LocalTensor<float> max_;       // [parts, rows] blocks
+    AscendC::LocalTensor<float> tops_;      // [parts, rows] blocks
     AscendC::LocalTensor<float> weight_;    // [parts, rows] blocks
     AscendC::LocalTensor<float> top_;       // [rows] blocks
     AscendC::LocalTensor<float> total_;     // [rows] blocks

@@ -67,21 +67,22 @@ struct BlockRegion {
     AscendC::GlobalTensor<T> probs;
 };
 
-// Partial results: O float32 [parts, g, dv], m and l float32 [parts, g, kStatBlock] (the value repeated). O is normalised
-// by its own l, so that the result is sum(w O) / sum(w) with w = l exp(m - max m). A part without keys has l = 0
-// and the lowest m.
+// Partial results: O float32 [parts, g, dv], m and l float32 [parts, g, kStatBlock] (the value repeated). m is the score,
+// not scaled, with the largest scale S; O is normalised by its own l, so that the result is sum(w O) / sum(w) with
+// w = l exp(scale (m - M)), M the best m of all parts. A part whose scores are all -inf has l = 0 and O = 0, and so has
+// one without keys, which alone has an infinite m.
 struct PartialRegion {
     __aicore__ inline PartialRegion(const TilingData& t, GM_ADDR workspace)
     {
         const uint64_t rows = static_cast<uint64_t>(t.tasks - t.fullTasks) * t.keyParts * t.g;
         GM_ADDR base = workspace + t.partialOffset;
         out.SetGlobalBuffer((__gm__ float*)base);
-        max.SetGlobalBuffer((__gm__ float*)base + rows * t.dv);
+        top.SetGlobalBuffer((__gm__ float*)base + rows * t.dv);
         sum.SetGlobalBuffer((__gm__ float*)base + rows * (t.dv + kStatBlock));
     }
 
     AscendC::GlobalTensor<float> out;
-    AscendC::GlobalTensor<float> max;
+    AscendC::GlobalTensor<float> top;
     AscendC::GlobalTensor<float> sum;
 };
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probabilities of an item: scores -> exp(scale S - shift) / sum with shift = max(scale S), in float32, rounded once to the io type. Rows are complete
-// (topK <= 2048), so one pass is enough and the output needs no later correction. Each AIV does half of the item's rows,
-// a few at a time; the next step's scores are on their way meanwhile.
+// Probabilities of an item: scores -> exp(scale (S - top)) / sum in float32, rounded once to the io type, where top is the
+// score with the largest scale S. Rows are complete (topK <= 2048), so one pass is enough and the output needs no later
+// correction. Each AIV does half of the item's rows, a few at a time; the next step's scores are on their way meanwhile.
+//
+// The difference comes before the scale: the top's own exponent is then exactly 0, however large the scores are.
 //
 // A row's first Valid() columns belong to keys, the others become 0. A NaN among the former reaches the sum and with it
-// the whole row. A task without valid slots gets zero probabilities and, in the log-sum-exp, -inf.
+// the whole row, and so does a row whose scores are all -inf (its sum is 0). A task without valid slots gets zero
+// probabilities and, in the log-sum-exp, -inf.
 #pragma once
 
 #include "../tile/row_softmax.h"
@@ -25,13 +28,13 @@ public:
         pipe.InitBuffer(probsBuf_, t.ub.probs);
         pipe.InitBuffer(reduceBuf_, t.ub.reduce);
         pipe.InitBuffer(statBuf_, kStats * t.ub.rowStat);
-        pipe.InitBuffer(blockBuf_, kRowBlocks * t.ub.rowBlock + t.ub.scale);
+        pipe.InitBuffer(blockBuf_, kRowBlocks * t.ub.rowBlock);
         scores_ = scoresBuf_.Get<float>();
         probs_ = probsBuf_.Get<T>();
         reduce_ = reduceBuf_.Get<float>();
         const uint32_t stat = t.ub.rowStat / sizeof(float);
         AscendC::LocalTensor<float> stats = statBuf_.Get<float>();
-        shift_ = stats;
+        top_ = stats;
         sum_ = stats[stat];
         inverse_ = stats[2 * stat];
         one_ = stats[3 * stat];
@@ -39,7 +42,6 @@ public:
         AscendC::LocalTensor<float> blocks = blockBuf_.Get<float>();
         rowBlock_ = blocks;
         outBlock_ = blocks[t.ub.rowBlock / sizeof(float)];
-        scale_ = blocks[2 * t.ub.rowBlock / sizeof(float)];
         chunks_ = t.rowPitch / kLanes;
     }
 
@@ -51,7 +53,6 @@ public:
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kProbsEvent);
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
         AscendC::Duplicate(one_, 1.0f, static_cast<int32_t>(t_.ub.rowStat / sizeof(float)));
-        AscendC::Duplicate(scale_, t_.scale, static_cast<int32_t>(kBlockLanes));
     }
 
     __aicore__ inline void Close()
@@ -129,20 +130,26 @@ private:
         const uint8_t repeats = tile.Repeats();
         AscendC::LocalTensor<float> s = Scores(buffer_);
         AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(kScoresEvent + buffer_);
-        // The extreme that gives the largest scale * S; columns without a key must not win.
+        // The extreme that gives the largest scale * S; columns without a key must not win. A finite one, so that
+        // infinitely low scores have the weight 0 and not NaN.
+        const int32_t count = static_cast<int32_t>(rows);
         if (t_.scale < 0.0f) {
             MaskTails(s, tile, -kMinusInfinity);
-            FoldRows<Fold::kMin>(shift_, s, reduce_, tile);
+            FoldRows<Fold::kMin>(top_, s, reduce_, tile);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Mins(top_, top_, kLargest, count);
         } else {
             MaskTails(s, tile, kMinusInfinity);
-            FoldRows<Fold::kMax>(shift_, s, reduce_, tile);
+            FoldRows<Fold::kMax>(top_, s, reduce_, tile);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Maxs(top_, top_, -kLargest, count);
         }
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Muls(shift_, shift_, -t_.scale, static_cast<int32_t>(rows));
+        SpreadRows(rowBlock_, top_, rows);
         AscendC::PipeBarrier<PIPE_V>();
-        SpreadRows(rowBlock_, shift_, rows);
+        SubtractRows(s, rowBlock_, tile);
         AscendC::PipeBarrier<PIPE_V>();
-        ScaleAddRows(s, scale_, rowBlock_, tile);
+        AscendC::Muls(s, s, t_.scale, static_cast<uint64_t>(kLanes), repeats, AscendC::UnaryRepeatParams(1, 1, 8, 8));
         AscendC::PipeBarrier<PIPE_V>();
         if (t_.scale == 0.0f) {
             MaskTails(s, tile, kMinusInfinity);  // 0 x inf is NaN
@@ -151,7 +158,15 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         FoldRows<Fold::kSum>(sum_, s, reduce_, tile);
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Div(inverse_, one_, sum_, static_cast<int32_t>(rows));
+        if (Partial()) {
+            // A part without weight must not spoil the others: its probabilities are 0, its sum 0. Any other sum is
+            // at least the top's 1.
+            AscendC::Maxs(inverse_, sum_, kHalf, count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Div(inverse_, one_, inverse_, count);
+        } else {
+            AscendC::Div(inverse_, one_, sum_, count);
+        }
         AscendC::PipeBarrier<PIPE_V>();
         SpreadRows(rowBlock_, inverse_, rows);
         AscendC::PipeBarrier<PIPE_V>();
@@ -168,12 +183,15 @@ private:
         AscendC::DataCopy(region_.probs[probsBase_ + static_cast<uint64_t>(row_) * t_.rowPitch], probs_,
                           rows * t_.rowPitch);
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kProbsEvent);
-        if (t_.keyParts > 1 && item_.task >= t_.fullTasks) {
+        if (Partial()) {
             StorePartial(rows);
         } else if (t_.writeLse) {
             StoreLse(rows);
         }
     }
+
+    // The item is a part of a task's keys.
+    __aicore__ inline bool Partial() const { return t_.keyParts > 1 && item_.task >= t_.fullTasks; }
 
     // The part of rows [row_, row_ + rows) that belongs to the task of row `row`.
     __aicore__ inline uint32_t Span(uint32_t row, uint32_t rows, uint32_t& task) const
@@ -216,13 +234,14 @@ private:
         }
     }
 
-    // Log-sum-exp, base 2: (max + ln(sum)) / ln(2), with max = -shift.
+    // Log-sum-exp, base 2: (scale top + ln(sum)) / ln(2).
     __aicore__ inline void StoreLse(uint32_t rows)
     {
         constexpr float kLog2E = 1.4426950408889634f;
         AscendC::Ln(log_, sum_, static_cast<int32_t>(rows));
+        AscendC::Muls(top_, top_, t_.scale, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Sub(log_, log_, shift_, static_cast<int32_t>(rows));
+        AscendC::Add(log_, log_, top_, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Muls(log_, log_, kLog2E, static_cast<int32_t>(rows));
         AscendC::PipeBarrier<PIPE_V>();
@@ -249,23 +268,21 @@ private:
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
     }
 
-    // Max and sum of the rows, a block each; a split task is always an item of its own.
+    // Top and sum of the rows, a block each; a split task is always an item of its own.
     __aicore__ inline void StorePartial(uint32_t rows)
     {
         const uint64_t first = (static_cast<uint64_t>(item_.part) * t_.g + item_.headBegin + row_) * kStatBlock;
-        AscendC::Muls(log_, shift_, -1.0f, static_cast<int32_t>(rows));
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
-        AscendC::PipeBarrier<PIPE_V>();
-        SpreadRows(outBlock_, log_, rows);
+        SpreadRows(outBlock_, top_, rows);
         SpreadRows(rowBlock_, sum_, rows);
-        OverrideEmpty(outBlock_, rows, kLowest);
+        OverrideEmpty(outBlock_, rows, t_.scale < 0.0f ? -kMinusInfinity : kMinusInfinity);
         OverrideEmpty(rowBlock_, rows, 0.0f);
         AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(kStatEvent);
         AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(kStatEvent);
-        AscendC::DataCopy(partial_.max[first], outBlock_, rows * kStatBlock);
+        AscendC::DataCopy(partial_.top[first], outBlock_, rows * kStatBlock);
         AscendC::DataCopy(partial_.sum[first], rowBlock_, rows * kStatBlock);
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kStatEvent);
-        // The next step spreads its shifts over the sums' block.
+        // The next step spreads its tops over the sums' block.
         AscendC::SetFlag<AscendC::HardEvent::MTE3_V>(kSumEvent);
         AscendC::WaitFlag<AscendC::HardEvent::MTE3_V>(kSumEvent);
     }
@@ -283,8 +300,7 @@ private:
         }
     }
 
-    // Maximum of a part without keys: below every score, and its difference to itself is 0.
-    static constexpr float kLowest = -3.0e38f;
+    static constexpr float kHalf = 0.5f;
     static constexpr uint32_t kBuffers = 2;
     static constexpr uint32_t kStats = 5;
     static constexpr uint32_t kRowBlocks = 2;
@@ -307,14 +323,13 @@ private:
     AscendC::LocalTensor<float> scores_;
     AscendC::LocalTensor<T> probs_;
     AscendC::LocalTensor<float> reduce_;
-    AscendC::LocalTensor<float> shift_;
+    AscendC::LocalTensor<float> top_;
     AscendC::LocalTensor<float> sum_;
     AscendC::LocalTensor<float> inverse_;
     AscendC::LocalTensor<float> one_;
     AscendC::LocalTensor<float> log_;
     AscendC::LocalTensor<float> rowBlock_;
     AscendC::LocalTensor<float> outBlock_;
-    AscendC::LocalTensor<float> scale_;
     uint32_t chunks_;
 
     Item item_;

@@ -25,7 +25,7 @@ __aicore__ inline void CopyToNz(const AscendC::LocalTensor<T>& dst, const Ascend
     params.dstNzC0Stride = static_cast<uint16_t>(padRows);
     params.dstNzNStride = 1;
     params.dstNzMatrixStride = 0;
-    if (stride <= kMaxNdStride) {
+    if (stride != 0 && stride <= kMaxNdStride) {  // 0: one row for all, which ND2NZ does not know
         params.nValue = static_cast<uint16_t>(rows);
         params.srcDValue = static_cast<uint16_t>(stride);
         AscendC::DataCopy(dst, src, params);

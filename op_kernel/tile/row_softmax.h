@@ -13,6 +13,7 @@ namespace asa {
 constexpr uint32_t kBlockLanes = 8;        // float32 elements of a 32-byte block
 constexpr uint32_t kMaxRepeatStride = 255;
 constexpr float kMinusInfinity = -__builtin_inff();
+constexpr float kLargest = 3.4028234663852886e38f;
 
 struct RowTile {
     uint32_t rows;
@@ -112,13 +113,13 @@ __aicore__ inline void MultiplyRows(const AscendC::LocalTensor<float>& data, con
     });
 }
 
-// data[row][*] = data[row][*] * factor + rowBlock[row], rounded once; `factor` is one block.
-__aicore__ inline void ScaleAddRows(const AscendC::LocalTensor<float>& data, const AscendC::LocalTensor<float>& factor,
-                                    const AscendC::LocalTensor<float>& rowBlock, const RowTile& tile)
+// data[row][*] -= rowBlock[row]
+__aicore__ inline void SubtractRows(const AscendC::LocalTensor<float>& data, const AscendC::LocalTensor<float>& rowBlock,
+                                    const RowTile& tile)
 {
     ForRows(tile, [&](uint32_t at, uint32_t block, uint8_t repeats, uint8_t stride, uint8_t blockStride) {
-        AscendC::FusedMulAdd(data[at], factor, rowBlock[block], static_cast<uint64_t>(kLanes), repeats,
-                             AscendC::BinaryRepeatParams(1, 0, 0, stride, 0, blockStride));
+        AscendC::Sub(data[at], data[at], rowBlock[block], static_cast<uint64_t>(kLanes), repeats,
+                     AscendC::BinaryRepeatParams(1, 1, 0, stride, stride, blockStride));
     });
 }
 
