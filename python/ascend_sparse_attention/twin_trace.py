@@ -97,9 +97,18 @@ def load_trace(path: str | Path) -> Trace:
     Raises:
         ValueError: the file is not such a trace.
     """
-    data = json.loads(Path(path).read_text())
+    return parse_trace(Path(path).read_text(), str(path))
+
+
+def parse_trace(text: str, source: str = "other JSON") -> Trace:
+    """Reads the text of a trace; `source` says in messages where it came from.
+
+    Raises:
+        ValueError: it is not such a trace.
+    """
+    data = json.loads(text)
     if not isinstance(data, dict) or "traceEvents" not in data or "note" not in data.get("otherData", {}):
-        raise ValueError(f"path: expected a trace of the CPU twin, got {path}")
+        raise ValueError(f"path: expected a trace of the CPU twin, got {source}")
     other = data["otherData"]
     cores: dict[int, Core] = {}
     pipe_names: dict[tuple[int, int], str] = {}

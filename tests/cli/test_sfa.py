@@ -142,8 +142,8 @@ def test_narrow_terminal(sfa, cases, monkeypatch):
     import ascend_sparse_attention.cli.console as console
     from rich.console import Console
 
-    monkeypatch.setattr(console, "output_console", lambda: Console(width=80))
-    monkeypatch.setattr("ascend_sparse_attention.cli.check.output_console", lambda: Console(width=80))
+    monkeypatch.setattr(console, "output_console", lambda *_: Console(width=80))
+    monkeypatch.setattr("ascend_sparse_attention.cli.check.output_console", lambda *_: Console(width=80))
     code, out, _ = sfa("check", cases)
     assert code == 0 and max(map(len, out.splitlines())) <= 80
     assert out.count("PASS") == 3 and "MERE" in out

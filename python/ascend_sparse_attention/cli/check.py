@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import UsageError, output_console, print_details, results_table
+from .console import UsageError, error_console, output_console, print_details, results_table
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -84,18 +84,16 @@ def check(
         allow_empty=allow_empty,
     )
     try:
-        file = cases if cases.exists() else case_files.bundled(str(cases)) or cases
+        file = case_files.find(str(cases)) or cases
         chosen = case_files.select_cases(case_files.load_cases(file), case or [])
         if shrink:
             chosen = [one.shrunk() for one in chosen]
-        for path in (json, html):
-            if path is not None:
-                report.check_writable(path)
+        report.check_outputs({"--json": json, "--html": html}, [file])
         device = runner.check_runnable(chosen, options)
     except (case_files.CaseFileError, report.ReportError, runner.UnusableError) as error:
         raise UsageError(str(error)) from error
 
-    console = output_console()
+    console = output_console(json, html)
     name = runner.backend_name(backend.value, device)
     console.print(f"{len(chosen)} cases of {cases} on {name}, rule {policy.value}", markup=False, highlight=False)
     results = []
@@ -164,10 +162,9 @@ class _Bar:
     """Live progress on a terminal: cases done, and the stage of the running one. Elsewhere a line a finished case."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._console = Console(stderr=True)
+        self._console = error_console()
         self._progress: Progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

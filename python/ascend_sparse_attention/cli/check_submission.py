@@ -44,14 +44,13 @@ def check_submission(
     if keep is not None and keep.exists():
         raise UsageError(f"--keep: expected a folder that does not exist yet, got {keep}")
     try:
-        if json is not None:
-            reports.check_writable(json)
+        reports.check_outputs({"--json": json})
         arguments = tuple(shlex.split(build_args))
     except reports.ReportError as error:
         raise UsageError(str(error)) from error
     except ValueError as error:
         raise UsageError(f"--build-args: {error}") from error
-    console = output_console()
+    console = output_console(json)
     options = Options(device=device.value, build_arguments=arguments, seconds=seconds, keep=keep)
     with console.status("check") as status:
         result = check(directory, options, lambda stage: status.update(stage))

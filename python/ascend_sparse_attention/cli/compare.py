@@ -45,11 +45,11 @@ def compare(
     from ..precision import report
     from ..precision.files import compare_files
     from ..precision.rules import Policy
-    from ..precision.tensors import TensorFileError
+    from ..precision.tensors import TensorFileError, split_source
 
     try:
-        if json is not None:
-            report.check_writable(json)
+        sources = [actual, golden] if native is None else [actual, golden, native]
+        report.check_outputs({"--json": json}, [split_source(source)[0] for source in sources])
         judgement, accumulator = compare_files(
             actual,
             golden,
@@ -70,7 +70,7 @@ def compare(
         **report.comparison_entry(judgement, accumulator, judgement.reasons),
     }
     summary = report.summarize([entry], Policy(policy.value))
-    console = output_console()
+    console = output_console(json)
     print_details(console, entry)
     console.print()
     console.print(results_table([entry], console.width))

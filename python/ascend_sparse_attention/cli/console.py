@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -21,13 +22,46 @@ class UsageError(Exception):
     """Wrong usage or unreadable input: printed without a traceback, exit code 2."""
 
 
-def output_console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_FILE_WIDTH, soft_wrap=False)
+class OutputError(Exception):
+    """Standard output or error takes no more text; `closed` if its reader has gone, as `head` does."""
+
+    def __init__(self, message: str, *, closed: bool = False) -> None:
+        super().__init__(message)
+        self.closed = closed
+
+
+class _Console(Console):
+    """A console whose troubles cannot be mistaken for a verdict: rich itself exits with 1 on a closed pipe."""
+
+    def on_broken_pipe(self) -> None:
+        raise OutputError("the output's reader has gone", closed=True)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        try:
+            super().print(*objects, **options)
+        except BrokenPipeError:
+            self.on_broken_pipe()
+        except OSError as error:
+            raise OutputError(f"the output could not be written: {error.strerror or error}") from error
+
+
+def output_console(*reports: Path | None) -> Console:
+    """The console of a command's text: standard output, or standard error where one of `reports` goes to the former."""
+    from ..precision.report import is_stdout
+
+    if any(is_stdout(path) for path in reports if path is not None and _is_no_file(path)):
+        return error_console()
+    console = _Console()
+    return console if console.is_terminal else _Console(width=_FILE_WIDTH, soft_wrap=False)
+
+
+def _is_no_file(path: Path) -> bool:
+    """/dev/stdout and the like, rather than a file that output happens to be redirected to."""
+    return path.is_symlink() or not path.is_file()
 
 
 def error_console() -> Console:
-    return Console(stderr=True)
+    return _Console(stderr=True)
 
 
 def verdict_text(verdict: str) -> Text:
@@ -54,6 +88,8 @@ def pass_text(entry: dict[str, Any] | None) -> Text:
 def spec_text(entry: dict[str, Any]) -> Text:
     """The spec rule's cell: a fail that no output of this dtype could have avoided is told from other fails."""
     spec = entry["spec"]
+    if entry["verdict"] in ("EMPTY", "PASS") and entry.get("compared") == 0:
+        return Text("-")  # nothing was compared, so neither rule has anything to say
     if spec is not None and not spec["pass"] and "floor" in entry and not entry["floor"]["pass"]:
         return Text("out of reach", style="yellow")
     return pass_text(spec)

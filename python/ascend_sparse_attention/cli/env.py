@@ -44,6 +44,10 @@ def env(json: Annotated[Path | None, typer.Option(help="Write the findings as JS
 
     from ..precision import report
 
+    try:
+        report.check_outputs({"--json": json})
+    except report.ReportError as error:
+        raise UsageError(str(error)) from error
     findings = [*versions(), *backends_here(), *auto_takes(), *fit()]
     styles = {"ok": "green", "missing": "yellow", "problem": "bold red"}
     table = Table(header_style="bold", pad_edge=False)
@@ -53,7 +57,7 @@ def env(json: Annotated[Path | None, typer.Option(help="Write the findings as JS
         table.add_row(
             finding.what, Text(finding.value), Text(finding.state, style=styles[finding.state]), Text(finding.hint)
         )
-    console = output_console()
+    console = output_console(json)
     console.print(table)
     problems = [finding for finding in findings if finding.state == "problem"]
     if problems:
@@ -62,7 +66,6 @@ def env(json: Annotated[Path | None, typer.Option(help="Write the findings as JS
         console.print("What is installed fits together as far as can be told here.", style="green")
     if json is not None:
         try:
-            report.check_writable(json)
             report.write_atomically(
                 json, report.to_json({"version": 1, "findings": [asdict(finding) for finding in findings]})
             )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,16 +70,14 @@ def trace(
         chosen = _one_case(cases, case)
         if shrink:
             chosen = chosen.shrunk()
-        for path in (output, png):
-            if path is not None:
-                report.check_writable(path)
+        report.check_outputs({"--output": output, "--png": png}, [Path(cases)])
         if png is not None:
             _check_picture(png)
         runner.check_runnable([chosen], runner.Options(backend="twin", schedule=schedule))
     except (CaseFileError, report.ReportError, runner.UnusableError) as error:
         raise UsageError(str(error)) from error
 
-    console = output_console()
+    console = output_console(output, png)
 
     def line(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -86,6 +85,21 @@ def trace(
     inputs = generate(chosen, seed=seed, indices=Indices(indices.value))
     value = inputs.value if own_value else inputs.key[..., : chosen.Dv]
     try:
+        plan = twin.Plan(
+            twin.request_of(
+                inputs.query,
+                inputs.key,
+                value,
+                inputs.sparseIndices,
+                chosen.scale,
+                chosen.layout,
+                chosen.is_causal,
+                schedule=schedule,
+                cores=cores,
+            )
+        )
+        if 0 < plan.core_num <= block:
+            raise UsageError(f"--block: expected 0 .. {plan.core_num - 1}, the blocks that this launches, got {block}")
         result = twin.run(
             inputs.query,
             inputs.key,
@@ -110,7 +124,7 @@ def trace(
         raise UsageError(str(error)) from error
     if png is not None:
         sizes = f"N {chosen.N1}/{chosen.N2}, D {chosen.Dk}/{chosen.Dv}, topK {chosen.topK}"
-        _draw(output, png, block, f"case {chosen.id} ({sizes}), block {block} of {result.core_num}")
+        _draw(result.trace, png, block, f"case {chosen.id} ({sizes}), block {block} of {result.core_num}")
 
     line(f"case {chosen.id}: {chosen.summary()}")
     workspace = result.workspace_bytes / (1 << 20)
@@ -130,8 +144,7 @@ def _one_case(name: str, wanted: str | None) -> Case:
     """
     from ..precision import cases as files
 
-    path = Path(name)
-    file = path if path.exists() else files.bundled(name)
+    file = files.find(name)
     if file is None:
         if wanted is None:
             found = [one for bundle in ("public", "quickstart") for one in _bundled(bundle) if one.id == name]
@@ -163,14 +176,16 @@ def _check_picture(png: Path) -> None:
         )
 
 
-def _draw(trace_file: Path, picture: Path, block: int, title: str) -> None:
-    from ..twin_trace import load_trace, plot_pipes
+def _draw(trace_json: str, picture: Path, block: int, title: str) -> None:
+    from ..precision.report import ReportError, write_atomically
+    from ..twin_trace import parse_trace, plot_pipes
 
+    drawn = io.BytesIO()
     try:
-        figure = plot_pipes(load_trace(trace_file), block, title=title)
+        figure = plot_pipes(parse_trace(trace_json), block, title=title)
+        figure.savefig(drawn, dpi=150, format=picture.suffix.lower().removeprefix("."))
+        write_atomically(picture, drawn.getvalue())
     except ValueError as error:
         raise UsageError(f"--{error}") from error
-    try:
-        figure.savefig(picture, dpi=150)
-    except OSError as error:
-        raise UsageError(f"{picture}: the picture could not be written: {error.strerror or error}") from error
+    except ReportError as error:
+        raise UsageError(str(error)) from error

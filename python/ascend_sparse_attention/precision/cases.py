@@ -127,6 +127,12 @@ def bundled(name: str) -> Path | None:
     return path if name.isidentifier() and path.is_file() else None
 
 
+def find(name: str) -> Path | None:
+    """The case file that a name on the command line means: a file, else a bundled one. A folder is neither."""
+    path = Path(name)
+    return path if path.is_file() else bundled(name)
+
+
 def load_cases(path: str | Path) -> list[Case]:
     """Read a case file.
 

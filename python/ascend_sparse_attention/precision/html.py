@@ -105,6 +105,8 @@ def _yes(entry: dict[str, Any] | None) -> str:
 
 def _spec(entry: dict[str, Any]) -> str:
     spec = entry["spec"]
+    if entry["verdict"] in ("EMPTY", "PASS") and entry.get("compared") == 0:
+        return _yes(None)
     if spec is not None and not spec["pass"] and "floor" in entry and not entry["floor"]["pass"]:
         return '<span class="EMPTY">out of reach</span>'
     return _yes(spec)

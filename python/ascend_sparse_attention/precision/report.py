@@ -7,8 +7,10 @@ import contextlib
 import json
 import math
 import os
+import stat
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -108,7 +110,8 @@ def comparison_entry(
             "large": {"from": accumulator.limits.small_value, **_errors(accumulator.spec_large)},
             # What the golden itself scores once it is rounded to the dtype: no output can be expected to do better.
             "floor": {
-                "pass": within(accumulator.floor, accumulator.limits.threshold),
+                # Nothing to compare is no fail of rounding.
+                "pass": accumulator.floor.count == 0 or within(accumulator.floor, accumulator.limits.threshold),
                 **_errors(accumulator.floor),
             },
             "floor_large": _errors(accumulator.floor_large),
@@ -205,37 +208,121 @@ def check_writable(path: Path) -> None:
     """Find out before the work whether a report can be written.
 
     Raises:
-        ReportError: the folder does not exist or takes no file.
+        ReportError: the folder does not exist or takes no file, or something is there that takes no report.
     """
-    folder = path.resolve().parent
-    if path.is_dir():
+    mode = _mode(path)
+    if mode is not None and stat.S_ISDIR(mode):
         raise ReportError(f"{path}: expected a file name, got a folder")
+    if mode is not None and not stat.S_ISREG(mode):
+        if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+            raise ReportError(f"{path}: expected a file, a pipe or a terminal, got a device or socket")
+        if not os.access(path, os.W_OK):
+            raise ReportError(f"{path}: cannot be written to")
+        return
+    folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise ReportError(f"{path}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
         raise ReportError(f"{path}: the folder {folder} cannot be written to")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path] = ()) -> None:
+    """`check_writable` of every output that is wanted (option name -> path), and that none would overwrite another.
+
+    Raises:
+        ReportError: an output that cannot be written, or that is another output or an input.
+    """
+    wanted = {option: path for option, path in outputs.items() if path is not None}
+    for path in wanted.values():
+        check_writable(path)
+    seen: dict[str, str] = {os.path.realpath(path): "the input" for path in inputs}
+    for option, path in wanted.items():
+        mode = _mode(path)
+        if mode is not None and stat.S_ISCHR(mode) and not is_stdout(path):
+            continue  # /dev/null takes any number of reports
+        real = os.path.realpath(path)
+        if real in seen:
+            raise ReportError(f"{option}: expected a file of its own, got {path}, which is {seen[real]} too")
+        seen[real] = f"that of {option}"
+
+
+def is_stdout(path: Path) -> bool:
+    """Whether a report at `path` would end in this process's standard output (a file, a pipe or a terminal)."""
+    return _standard_descriptor(path) == 1
+
+
+def _standard_descriptor(path: Path) -> int | None:
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    for descriptor in (1, 2):
+        try:
+            here = os.fstat(descriptor)
+        except OSError:
+            continue
+        # Devices such as /dev/null swallow what two writers give them; only terminals count.
+        if stat.S_ISCHR(here.st_mode) and not os.isatty(descriptor):
+            continue
+        if os.path.samestat(there, here):
+            return descriptor
+    return None
+
+
+def _mode(path: Path) -> int | None:
+    """What is at a path, links followed; None if nothing."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte
+        raise ReportError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: a temporary file beside it, then a rename.
+
+    A symbolic link stays and its target is replaced. What is no regular file (/dev/null, a pipe, /dev/stdout) is
+    written to as it is.
 
     Raises:
         ReportError: the text could not be written, for example because the disk is full. An older file stays.
     """
+    # A file name that is no UTF-8 comes in as lone surrogates; their escape is what JSON has for them too.
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
+    try:
+        standard, mode = _standard_descriptor(path), _mode(path)
+        if standard is not None:
+            # Through the open descriptor: the name would start again at the beginning of a redirected file.
+            stream = sys.stdout if standard == 1 else sys.stderr
+            if stream is not None:
+                stream.flush()
+            with os.fdopen(os.dup(standard), "wb") as file:
+                file.write(data)
+        elif mode is not None and not stat.S_ISREG(mode):
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
+                file.write(data)
+        else:
+            _replace(Path(os.path.realpath(path)), data)
+    except OSError as error:
+        raise ReportError(f"{path}: the report could not be written: {error.strerror or error}") from error
+
+
+def _replace(target: Path, data: bytes) -> None:
     temporary: str | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.resolve().parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:32]}.", dir=target.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes a private file; a report is as readable as any other file of the user.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except OSError as error:
+        os.replace(temporary, target)
+    except BaseException:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-        raise ReportError(f"{path}: the report could not be written: {error.strerror or error}") from error
+        raise

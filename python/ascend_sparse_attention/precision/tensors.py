@@ -40,7 +40,7 @@ def load_tensor(
     Raises:
         TensorFileError: unreadable, the wrong kind, or raw bits without a dtype.
     """
-    path, name = _split(source)
+    path, name = split_source(source)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise TensorFileError(f"{path}: expected one of {', '.join(SUFFIXES)}, got {suffix or 'no suffix'}")
@@ -67,7 +67,8 @@ def load_tensor(
     return tensor
 
 
-def _split(source: str) -> tuple[Path, str | None]:
+def split_source(source: str) -> tuple[Path, str | None]:
+    """FILE:NAME as its two parts."""
     path, separator, name = source.rpartition(":")
     # A name stands after a suffix; anything else (C:\x.npy) is a path.
     if separator and Path(path).suffix.lower() in SUFFIXES:
