@@ -192,6 +192,12 @@ def test_full_disk_exits_2_and_leaves_nothing(sfa, cases, tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == ["cases.yaml"]
 
 
+def test_names_are_no_markup(sfa, tmp_path):
+    (tmp_path / "c.yaml").write_text(CASES.replace("id: one", 'id: "[/x]"').replace("id: two", 'id: "[red]"'))
+    code, out, _ = sfa("check", "c.yaml", "--shrink")
+    assert code == 0 and {"[/x]", "[red]"} <= set(rows(out))
+
+
 # --- sfa compare -----------------------------------------------------------------------------------------------------
 
 

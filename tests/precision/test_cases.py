@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -113,6 +114,13 @@ def test_select(tmp_path):
         (f"{CSV_HEADER}\n{CSV_ROW.replace('scaleValue', 'scale')}\n", r"row 2, attrs: unknown attribute 'scale'"),
         (f"{CSV_HEADER}\n{CSV_ROW.replace('true', '1')}\n", r"row 2: is_causal: expected true or false, got 1"),
         (f"{CSV_HEADER}\n{CSV_ROW}\n{CSV_ROW}\n", r"row 3: case id 7 stands already at .*row 2"),
+        (
+            f"{CSV_HEADER}\n{CSV_ROW.replace('[-1, 1]', '[0, ' + '1' * 5000 + ']')}\n",
+            r"row 2: value_range: expected JSON",
+        ),
+        (f"{CSV_HEADER}\n{CSV_ROW.replace('[-1, 1]', '[0, ' + '1' * 400 + ']')}\n", r"row 2: value_range: .*finite"),
+        (f"{CSV_HEADER}\n{CSV_ROW.replace('[-1, 1]', '[' * 100_000)}\n", r"row 2: value_range: nested too deeply"),
+        (f"{CSV_HEADER}\n{CSV_ROW.replace('[2, 6, 2, 24]', '[2, 6, 2, 4294967296]')}\n", r"expected 4 sizes a shape"),
         (f"{CSV_HEADER}\n", r"expected at least one case"),
         ("", r"row 1: missing column 'operator'"),
         (f'{CSV_HEADER}\nSparse"Flash"Attention,"7"x\n', r"row 2: not valid CSV"),
@@ -150,6 +158,25 @@ def test_wrong_csv(tmp_path, text, complaint):
         ("cases: []\n", r"expected at least one case"),
         ("!!python/object/apply:os.system ['true']\n", r"not valid YAML: could not determine a constructor"),
         ("[" * 5000, r"nested too deeply"),
+        *(
+            (OWN_YAML.replace("B: 2,", f"B: 2, seed_name: {value},"), complaint)
+            for value, complaint in (
+                ("2024-99-99", r"row 5: not valid YAML: expected timestamp, got '2024-99-99'"),
+                ("!!timestamp abc", r"row 5: not valid YAML: expected timestamp, got 'abc'"),
+                ("!!int abc", r"row 5: not valid YAML: expected int, got 'abc'"),
+                ("!!float abc", r"row 5: not valid YAML: expected float, got 'abc'"),
+                ("!!bool maybe", r"row 5: not valid YAML: expected bool, got 'maybe'"),
+                ("!!int ''", r"row 5: not valid YAML: expected int, got ''"),
+                ("1" * 5000, r"row 5: not valid YAML: expected int, got '1"),
+                ("0x" + "f" * 5000, r"row 5: not valid YAML: expected int, got '0xf"),
+                (r'"\ud800"', r"row 5: seed_name: expected text that UTF-8 can hold, got '\\ud800'"),
+                (r'"\U99999999"', r"not valid YAML"),
+                ("[1]", r"row 5: seed_name: expected text, got \[1\]"),
+            )
+        ),
+        (OWN_YAML.replace("scale: 0.1", "scale: 1" + "0" * 400), r"row 5: scale: expected a finite number, got 1000"),
+        (OWN_YAML.replace("B: 2", "B: 2147483648"), r"row 5: B: expected a size, got 2147483648"),
+        (re.sub(r"id: \w+", r'id: "\\ud800"', OWN_YAML, count=1), r"row 5: id: expected text that UTF-8 can hold"),
     ],
 )
 def test_wrong_yaml(tmp_path, text, complaint):

@@ -216,3 +216,38 @@ def test_native_reference_from_a_file(tmp_path):
     assert compare_files(actual, golden, reference, policy=Policy.BOTH)[0].verdict is Verdict.FAIL
     with pytest.raises(TensorFileError, match=r"n\.pt: expected shape \[4, 6, 16\], got \[3\]"):
         compare_files(actual, golden, dump(torch.zeros(3).half(), tmp_path / "n.pt"))
+
+
+def test_parameter_and_lazy_negation(tmp_path):
+    """A Parameter is what models hold; its values are compared, without a gradient in the way."""
+    values = GOLDEN.bfloat16()
+    torch.save(torch.nn.Parameter(values), tmp_path / "p.pt")
+    torch.save({"a": torch.nn.Parameter(values), "b": values}, tmp_path / "many.pt")
+    torch.save(GOLDEN.requires_grad_(), tmp_path / "g.pt")
+    GOLDEN.requires_grad_(False)
+    for source in ("p.pt", "many.pt:a"):
+        judgement, _ = compare_files(str(tmp_path / source), str(tmp_path / "g.pt"), str(tmp_path / "p.pt"))
+        assert judgement.verdict is Verdict.PASS
+        assert not load_tensor(str(tmp_path / source)).requires_grad
+    torch.save(torch._neg_view(values), tmp_path / "n.pt")
+    assert torch.equal(load_tensor(str(tmp_path / "n.pt")), -values)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: torch.empty(4, device="meta"), "expected a tensor with values, got a meta tensor"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "got a nested tensor"),
+        (
+            lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+            "nested|weights",
+        ),
+        (lambda: torch.ones(3).to_sparse(), "expected a dense tensor of real floats"),
+        (lambda: torch.ones(3, dtype=torch.complex64), "expected a dense tensor of real floats"),
+        (lambda: [torch.ones(3)], "expected a tensor or a mapping of tensors, got list"),
+    ],
+)
+def test_tensors_without_plain_values(tmp_path, make, words):
+    torch.save(make(), tmp_path / "t.pt")
+    with pytest.raises(TensorFileError, match=words):
+        load_tensor(str(tmp_path / "t.pt"))

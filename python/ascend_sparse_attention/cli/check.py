@@ -166,7 +166,7 @@ class _Bar:
 
         self._console = error_console()
         self._progress: Progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),

@@ -118,9 +118,9 @@ def results_table(entries: list[dict[str, Any]], width: int) -> Table:
         rule = pass_text(cann)
         if cann is not None:
             rule.append(f" {cann['deciding_region']}", style="dim")
-        row: list[str | Text] = [entry["id"]]
+        row: list[str | Text] = [Text(entry["id"])]  # a name is no markup
         if with_case:
-            row.append(_what(entry))
+            row.append(Text(_what(entry)))
         row += [verdict_text(entry["verdict"]), rule, spec_text(entry)]
         row += [figure(spec[name]) if spec is not None else "-" for name in ("mere", "mare")]
         if with_regions:

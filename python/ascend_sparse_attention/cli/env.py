@@ -55,13 +55,18 @@ def env(json: Annotated[Path | None, typer.Option(help="Write the findings as JS
         table.add_column(name)
     for finding in findings:
         table.add_row(
-            finding.what, Text(finding.value), Text(finding.state, style=styles[finding.state]), Text(finding.hint)
+            Text(finding.what),
+            Text(finding.value),
+            Text(finding.state, style=styles[finding.state]),
+            Text(finding.hint),
         )
     console = output_console(json)
     console.print(table)
     problems = [finding for finding in findings if finding.state == "problem"]
     if problems:
-        console.print(f"{len(problems)} problem(s): " + "; ".join(p.hint or p.value for p in problems), style="red")
+        console.print(
+            f"{len(problems)} problem(s): " + "; ".join(p.hint or p.value for p in problems), style="red", markup=False
+        )
     else:
         console.print("What is installed fits together as far as can be told here.", style="green")
     if json is not None:

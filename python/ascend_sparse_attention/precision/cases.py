@@ -38,6 +38,12 @@ SHRUNK_B, SHRUNK_S1 = 2, 4
 _SIZES = ("B", "S1", "S2", "N1", "N2", "Dk", "Dv", "topK")
 _MAX_BYTES = 16 << 20
 
+# Longer integers, which a hexadecimal one may well be, Python does not even print.
+_MAX_BITS = 10_000
+
+# Sizes are int32 in every launch.
+_MAX_SIZE = 2**31 - 1
+
 Range = tuple[float, float]
 
 
@@ -208,12 +214,16 @@ def _json_cell(cell: str, name: str, where: str) -> Any:
         return json.loads(cell)
     except json.JSONDecodeError as error:
         raise CaseFileError(f"{where}: {name}: expected JSON, got {shown(cell)} ({error.msg})") from error
+    except RecursionError as error:
+        raise CaseFileError(f"{where}: {name}: nested too deeply") from error
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise CaseFileError(f"{where}: {name}: expected JSON, got {shown(cell)} ({error})") from error
 
 
 def _cann_case(raw: Mapping[str, Any], where: str) -> Case:
     if raw["operator"] != OPERATOR:
         raise CaseFileError(f"{where}: operator: expected {OPERATOR}, got {shown(raw['operator'])}")
-    case_id = str(raw["case_id"]).strip()
+    case_id = _text(raw["case_id"], "case_id", where).strip()
     if not case_id:
         raise CaseFileError(f"{where}: case_id: expected a number, got nothing")
     shapes = raw["input_shape"]
@@ -222,7 +232,7 @@ def _cann_case(raw: Mapping[str, Any], where: str) -> Case:
             f"{where}: input_shape: expected 4 shapes (query, key, value, sparseIndices), got {shown(shapes)}"
         )
     for shape in shapes:
-        if not isinstance(shape, list) or len(shape) != 4 or not all(_is_int(n) and n >= 0 for n in shape):
+        if not isinstance(shape, list) or len(shape) != 4 or not all(_is_int(n) and 0 <= n <= _MAX_SIZE for n in shape):
             raise CaseFileError(f"{where}: input_shape: expected 4 sizes a shape, got {shown(shape)}")
     dtypes = raw["dtype"]
     if isinstance(dtypes, str):
@@ -262,7 +272,7 @@ def _cann_case(raw: Mapping[str, Any], where: str) -> Case:
         is_causal=_boolean(attrs.get("is_causal", False), "is_causal", where),
         value_range=_value_range(raw["value_range"], where),
         seed_name=f"{CANN_BENCH_TASK}_{case_id}",
-        note=str(raw.get("note") or ""),
+        note=_text(raw.get("note") or "", "note", where),
         anchors={"file": anchors} if anchors else {},
         source=where,
     )
@@ -304,6 +314,29 @@ def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> _Mapping:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
 
 
+def _add_scalar(kind: str) -> None:
+    original = yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{kind}"]
+
+    def construct(loader: _Loader, node: yaml.Node) -> Any:
+        try:
+            value = original(loader, node)
+            if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+                raise ValueError
+            return value
+        except yaml.YAMLError:
+            raise
+        # PyYAML takes the text apart unchecked: ValueError, KeyError, AttributeError, OverflowError and more.
+        except Exception as error:
+            problem = f"expected {kind}, got {shown(node.value)}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+    _Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
+
+
+for _kind in ("null", "bool", "int", "float", "binary", "timestamp", "str"):
+    _add_scalar(_kind)
+
+
 def _from_yaml(text: str, path: Path) -> Iterator[Case]:
     try:
         # _Loader is a SafeLoader: plain data only.
@@ -314,6 +347,8 @@ def _from_yaml(text: str, path: Path) -> Iterator[Case]:
         raise CaseFileError(f"{path}{row}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
     except RecursionError as error:
         raise CaseFileError(f"{path}: nested too deeply") from error
+    except (ValueError, OverflowError) as error:  # PyYAML's scanner, of "\\U99999999"
+        raise CaseFileError(f"{path}: not valid YAML: {error}") from error
     if not isinstance(document, _Mapping) or not isinstance(document.get("cases"), list):
         raise CaseFileError(f"{path}: expected a mapping with a list `cases`")
     entries = document["cases"]
@@ -349,7 +384,7 @@ def _own_case(raw: Mapping[str, Any], path: Path, where: str) -> Case:
         raise CaseFileError(f"{where}: dtype: expected float16 or bfloat16, got {shown(raw['dtype'])}")
     sizes: dict[str, int] = {}
     for name in _SIZES:
-        if not _is_int(raw[name]) or raw[name] < 0:
+        if not _is_int(raw[name]) or not 0 <= raw[name] <= _MAX_SIZE:
             raise CaseFileError(f"{where}: {name}: expected a size, got {shown(raw[name])}")
         sizes[name] = raw[name]
     if "scale" in raw:
@@ -361,9 +396,13 @@ def _own_case(raw: Mapping[str, Any], path: Path, where: str) -> Case:
     if not isinstance(given, Mapping) or not all(isinstance(v, Mapping) for v in given.values()):
         raise CaseFileError(f"{where}: anchors: expected hardware: {{t_hw_us, baseline_perf_us}}, got {shown(given)}")
     for hardware, figures in given.items():
+        _text(hardware, "anchors", where)
         _check_fields(list(figures), (), ("t_hw_us", "baseline_perf_us"), f"{where}, anchors of {hardware}", "field")
         anchors[hardware] = {name: _number(figure, name, where) for name, figure in figures.items()}
-    identity = str(raw["id"])
+    identity = _text(raw["id"], "id", where)
+    # A file name that is no UTF-8 is nobody's fault here: its bytes stand for themselves.
+    stem = path.stem.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="backslashreplace")
+    seed_name = raw.get("seed_name", f"{stem}_{identity}")
     return _checked(
         Case(
             id=identity,
@@ -373,8 +412,8 @@ def _own_case(raw: Mapping[str, Any], path: Path, where: str) -> Case:
             scale=scale,
             is_causal=_boolean(raw.get("is_causal", False), "is_causal", where),
             value_range=_value_range(raw.get("value_range", [-1, 1]), where),
-            seed_name=str(raw.get("seed_name", f"{path.stem}_{identity}")).replace("{id}", identity),
-            note=str(raw.get("note", "")),
+            seed_name=_text(seed_name, "seed_name", where).replace("{id}", identity),
+            note=_text(raw.get("note", ""), "note", where),
             anchors=anchors,
             source=where,
         )
@@ -400,11 +439,24 @@ def _is_int(value: Any) -> bool:
 def _number(value: Any, name: str, where: str) -> float:
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last of an integer beyond float64
         number = math.nan
     if not math.isfinite(number):
         raise CaseFileError(f"{where}: {name}: expected a finite number, got {shown(value)}")
     return number
+
+
+def _text(value: Any, name: str, where: str) -> str:
+    """Text of a scalar; a half of a surrogate pair, which no report could hold, is refused."""
+    if isinstance(value, (list, tuple, set, Mapping)):
+        # Not for its kind alone: with aliases a short file means text without end.
+        raise CaseFileError(f"{where}: {name}: expected text, got {shown(value)}")
+    try:
+        text = str(value)
+        text.encode("utf-8")
+    except ValueError as error:  # UnicodeEncodeError; or an integer of more digits than Python writes
+        raise CaseFileError(f"{where}: {name}: expected text that UTF-8 can hold, got {ascii(value)[:60]}") from error
+    return text
 
 
 def _boolean(value: Any, name: str, where: str) -> bool:

@@ -188,6 +188,13 @@ def _pick_name(names: list[str], path: Path, name: str | None) -> str:
 
 
 def _as_float(tensor: torch.Tensor, path: Path, dtype: Limits | None, option: str) -> torch.Tensor:
+    if tensor.is_nested or tensor.is_quantized:
+        kind = "nested" if tensor.is_nested else "quantized"
+        raise TensorFileError(f"{path}: expected a dense tensor of real floats, got a {kind} tensor")
+    if tensor.device.type == "meta":
+        raise TensorFileError(f"{path}: expected a tensor with values, got a meta tensor, which has none")
+    # A parameter's values are what is compared; lazy negation is settled, since some readers look at the bits.
+    tensor = tensor.detach().resolve_neg()
     if tensor.layout != torch.strided or tensor.is_complex():
         raise TensorFileError(f"{path}: expected a dense tensor of real floats, got {tensor.dtype} ({tensor.layout})")
     if tensor.is_floating_point():
