@@ -211,6 +211,7 @@ int asa_twin_run(const asa_request* request, const asa_twin_options* options, co
     }
 }
 
+uint32_t asa_abi_version(void) { return ASA_ABI_VERSION; }
 const char* asa_twin_json(const asa_twin_result* result) { return result->json.c_str(); }
 const char* asa_twin_trace(const asa_twin_result* result) { return result->trace.c_str(); }
 void asa_twin_free(asa_twin_result* result) { delete result; }

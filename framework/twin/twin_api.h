@@ -13,6 +13,10 @@
 extern "C" {
 #endif
 
+/* Changes with every change of a struct or a function here or in c_api.h, so that a caller can refuse a stale library. */
+#define ASA_ABI_VERSION 1
+uint32_t asa_abi_version(void);
+
 typedef struct {
     int32_t check;            /* races, flags, bounds; GM bounds are checked in any case */
     uint64_t seed;            /* permutes the order in which cores run; 0 keeps index order */

@@ -2,6 +2,9 @@
 #include "checks.h"
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <vector>
 
 namespace asa {
@@ -38,10 +41,27 @@ std::string Dims(const std::string& name, Layout layout)
 
 std::string NotFinite(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
+// The shortest text that reads back as the same number, as Python prints it.
+std::string Shortest(double value)
+{
+    char text[32];
+    for (int digits = 1; digits <= 17; ++digits) {
+        std::snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (std::strtod(text, nullptr) == value) {
+            break;
+        }
+    }
+    return text;
+}
+
 Verdict CheckKinds(const Request& r, const std::vector<Named>& tensors, Problem& p)
 {
     if (!std::isfinite(r.scale)) {
         return ValueFault("scaleValue: expected a finite number, got " + NotFinite(r.scale));
+    }
+    // The kernel takes it as float32, where anything larger would be an infinity.
+    if (std::fabs(r.scale) > static_cast<double>(std::numeric_limits<float>::max())) {
+        return ValueFault("scaleValue: expected a number that float32 holds, got " + Shortest(r.scale));
     }
     if (r.layout != "BSND" && r.layout != "BNSD") {
         return ValueFault("inputLayout: expected \"BSND\" or \"BNSD\", got \"" + r.layout + "\"");

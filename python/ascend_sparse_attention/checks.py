@@ -20,6 +20,9 @@ NPU_LIMITS = {"B": 64, "S1": 2048, "S2": 16384, "N1": 256, "N2": 64, "topK": 204
 #: Head dims come in whole blocks of this many elements.
 HEAD_DIM_MULTIPLE = 64
 
+#: Largest finite float32.
+FLOAT32_MAX = 3.4028234663852886e38
+
 _DTYPES = (torch.float16, torch.bfloat16)
 
 # Which argument brings which size, for messages about a size.
@@ -28,6 +31,12 @@ _SOURCE = {"B": "query", "S1": "query", "N1": "query", "Dk": "query", "S2": "key
 
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def _number_text(number: int | float) -> str:
+    if isinstance(number, int) and number.bit_length() > 1023:
+        return f"an integer of {number.bit_length()} bits"  # float64 cannot hold it, and its digits are no help
+    return str(float(number))
 
 
 def _shape(sizes: Any) -> str:
@@ -46,6 +55,9 @@ def check_types(
     # A comparison rather than math.isfinite: torch.compile can trace it for a scale that is an argument.
     if isinstance(scaleValue, (int, float)) and not -math.inf < scaleValue < math.inf:
         raise ValueError(f"scaleValue: expected a finite number, got {scaleValue}")
+    # Every backend computes with it as float32, where anything larger would be an infinity.
+    if isinstance(scaleValue, (int, float)) and not -FLOAT32_MAX <= scaleValue <= FLOAT32_MAX:
+        raise ValueError(f"scaleValue: expected a number that float32 holds, got {_number_text(scaleValue)}")
     if not isinstance(inputLayout, str):
         raise TypeError(f"inputLayout: expected a str, got {type(inputLayout).__name__}")
     if inputLayout not in LAYOUTS:

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import functools
 import json
+import operator
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -91,14 +92,59 @@ class _TwinTensors(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("query", "key", "value", "index", "output", "lse")]
 
 
+# Of framework/twin/twin_api.h.
+_ABI_VERSION = 1
+
+_FUNCTIONS = (
+    "asa_abi_version",
+    "asa_check",
+    "asa_plan",
+    "asa_tiling_size",
+    "asa_tiling_json",
+    "asa_item_count",
+    "asa_item_at",
+    "asa_locate_task",
+    "asa_platform",
+    "asa_twin_run",
+    "asa_twin_json",
+    "asa_twin_trace",
+    "asa_twin_free",
+)
+
+
+def library_path() -> Path:
+    """The file that `library` loads: ASA_TWIN_LIBRARY's, else the package's own.
+
+    Raises:
+        OSError: the variable is set to nothing.
+    """
+    named = os.environ.get("ASA_TWIN_LIBRARY")
+    if named is None:
+        return _LIBRARY
+    if not named:
+        raise OSError("ASA_TWIN_LIBRARY: expected the path of libasa_twin.so, got an empty text")
+    # Without a slash dlopen would search the system's folders and not this one.
+    return Path(named).absolute()
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The native library, loaded once.
 
     Raises:
-        OSError: it is not there or cannot be loaded.
+        OSError: it is not there, cannot be loaded, or is none of this version; the message says which.
     """
-    native = ctypes.CDLL(os.environ.get("ASA_TWIN_LIBRARY", str(_LIBRARY)))
+    path = library_path()
+    native = ctypes.CDLL(str(path))
+    lacking = [name for name in _FUNCTIONS if not hasattr(native, name)]
+    if len(lacking) == len(_FUNCTIONS):
+        raise OSError(f"{path}: expected libasa_twin.so, got a library without its functions")
+    if lacking:
+        raise OSError(f"{path}: a libasa_twin.so of another version, without {', '.join(lacking)}; build it again")
+    native.asa_abi_version.argtypes = []
+    native.asa_abi_version.restype = ctypes.c_uint32
+    if native.asa_abi_version() != _ABI_VERSION:
+        raise OSError(f"{path}: expected interface {_ABI_VERSION}, got {native.asa_abi_version()}; build it again")
     request = ctypes.POINTER(_Request)
     text: list[Any] = [ctypes.c_char_p, ctypes.c_size_t]
     native.asa_check.argtypes = [request, ctypes.c_int, *text]
@@ -136,6 +182,24 @@ def _describe(tensor: torch.Tensor) -> _Tensor:
     return _Tensor(str(tensor.dtype).removeprefix("torch.").encode(), rank, shape, stride)
 
 
+def _in_range(name: str, value: Any, low: int, high: int) -> int:
+    """An integer that its C type holds; ctypes would wrap it without a word."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: expected an int, got {type(value).__name__}")
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise ValueError(f"{name}: expected {low} .. {high}, got {number if abs(number) < 1 << 256 else 'far more'}")
+    return number
+
+
+def _text_of(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a str, got {type(value).__name__}")
+    if "\0" in value:  # C would take what is before it
+        raise ValueError(f"{name}: expected a name, got {value!r}")
+    return value.encode()
+
+
 def request_of(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -151,7 +215,7 @@ def request_of(
     schedule: str | None = None,
     cores: int = 0,
 ) -> Any:
-    """The native description of a call; nothing is checked here."""
+    """The native description of a call. Only what C cannot tell is checked here: `platform`, `schedule`, `cores`."""
     if value_is_key_prefix is None:
         value_is_key_prefix = same_prefix(value, key)
     return _Request(
@@ -164,9 +228,9 @@ def request_of(
         int(is_causal),
         int(write_lse),
         int(value_is_key_prefix),
-        platform.encode(),
-        (schedule or "").encode(),
-        cores,
+        _text_of("platform", platform),
+        b"" if schedule is None else _text_of("schedule", schedule),
+        _in_range("cores", cores, 0, 2**32 - 1),
     )
 
 
@@ -231,7 +295,12 @@ def platform_limits(name: str) -> dict[str, int]:
     """
     aic, aiv, l2 = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_uint64()
     limits = (ctypes.c_uint32 * 5)()
-    if library().asa_platform(name.encode(), ctypes.byref(aic), ctypes.byref(aiv), ctypes.byref(l2), limits) != 0:
+    if (
+        library().asa_platform(
+            _text_of("platform", name), ctypes.byref(aic), ctypes.byref(aiv), ctypes.byref(l2), limits
+        )
+        != 0
+    ):
         raise ValueError(f"platform: expected a known device, got {name}")
     sizes = dict(zip(("ub", "l1", "l0a", "l0b", "l0c"), limits))
     return {"aic": aic.value, "aiv": aiv.value, "l2": l2.value, **sizes}
@@ -313,6 +382,21 @@ def run(
     for name, tensor in (("query", query), ("key", key), ("value", value), ("sparseIndices", sparseIndices)):
         if tensor.device.type != "cpu":
             raise ValueError(f"{name}: expected a CPU tensor for the twin, got {tensor.device}")
+        # The kernel reads the bytes, which say nothing of these.
+        if tensor.is_neg():
+            raise ValueError(f"{name}: expected a tensor without lazy negation (use resolve_neg()), got is_neg()")
+        if tensor._is_zerotensor():
+            raise ValueError(f"{name}: expected a tensor with memory (use clone()), got a zero tensor without")
+    for name, flag in (
+        ("return_lse", return_lse),
+        ("check", check),
+        ("predict", predict),
+        ("trace", trace),
+        ("operator_entry", operator_entry),
+        ("value_is_key_prefix", value_is_key_prefix),
+    ):
+        if not isinstance(flag, bool) and not (flag is None and name == "value_is_key_prefix"):
+            raise TypeError(f"{name}: expected a bool, got {type(flag).__name__}")
     request = request_of(
         query,
         key,
@@ -329,7 +413,15 @@ def run(
     )
     out = torch.empty(problem.output_shape, dtype=query.dtype)
     lse = torch.empty(problem.lse_shape, dtype=torch.float32) if return_lse else None
-    options = _TwinOptions(int(check), seed, threads, int(predict), int(trace), int(operator_entry), drop_sync.encode())
+    options = _TwinOptions(
+        int(check),
+        _in_range("seed", seed, 0, 2**64 - 1),
+        _in_range("threads", threads, 1, 2**31 - 1),
+        int(predict),
+        int(trace),
+        int(operator_entry),
+        _text_of("drop_sync", drop_sync),
+    )
     tensors = _TwinTensors(
         query.data_ptr(),
         key.data_ptr(),
@@ -355,6 +447,12 @@ def run(
         trace_text = native.asa_twin_trace(handle).decode()
     finally:
         native.asa_twin_free(handle)
+    sync_sites: dict[str, int] = {site["key"]: site["calls"] for site in summary["sync_sites"]}
+    if drop_sync and drop_sync not in sync_sites:
+        raise ValueError(
+            f"drop_sync: expected one of the {len(sync_sites)} sync sites of this run (TwinResult.sync_sites), "
+            f"got {drop_sync!r}"
+        )
     findings = [finding["message"] for finding in summary["findings"]]
     if summary["findings_dropped"]:
         findings.append(f"and {summary['findings_dropped']} more")
@@ -370,7 +468,7 @@ def run(
         schedule=summary["schedule"],
         core_num=summary["core_num"],
         workspace_bytes=summary["workspace_bytes"],
-        sync_sites={site["key"]: site["calls"] for site in summary["sync_sites"]},
+        sync_sites=sync_sites,
     )
 
 

@@ -74,6 +74,13 @@ def test_refused_by_name(label, kind, message, kwargs, device):
         (TypeError, "scaleValue: expected a finite number, got str", dict(scale="1")),
         (ValueError, "scaleValue: expected a finite number, got nan", dict(scale=math.nan)),
         (ValueError, "scaleValue: expected a finite number, got inf", dict(scale=math.inf)),
+        (ValueError, "scaleValue: expected a number that float32 holds, got 1e+300", dict(scale=1e300)),
+        (ValueError, "scaleValue: expected a number that float32 holds, got -1e+39", dict(scale=-(10**39))),
+        (
+            ValueError,
+            "scaleValue: expected a number that float32 holds, got an integer of",
+            dict(scale=10**400),
+        ),
         (TypeError, "is_causal: expected a bool, got int", dict(is_causal=1)),
         (TypeError, "query: expected a Tensor, got ndarray", dict(edit=replaced(0, lambda q: q.numpy()))),
         (TypeError, "sparseIndices: expected a Tensor, got NoneType", dict(edit=replaced(3, lambda i: None))),

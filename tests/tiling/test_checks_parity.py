@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -82,7 +83,7 @@ def spoilt_call(rng):
         elif kind == 3 and shapes[which]:
             strides[which] = 2
         elif kind == 4:
-            scale = rng.choice((float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 3))
+            scale = rng.choice((float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 3, 1e39, -1e300))
         elif kind == 5:
             layout = rng.choice(("bsnd", "TND", ""))
     tensors = [meta(shapes[n], dtypes[n], strides[n]) for n in ("query", "key", "value", "index")]
@@ -98,7 +99,7 @@ def test_random_calls():
         found = compare(*spoilt_call(rng))
         seen.add(found and found[1].split(", got")[0].split("=")[0])
     # The generator really visits the checks: legal calls and most of the messages.
-    assert None in seen and len(seen) > 35, seen
+    assert None in seen and len(seen) > 36, seen
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,21 @@ def test_npu_limits(dim, size, message):
     assert compare(*call) == (ValueError, message)
     with pytest.raises(ValueError, match="on the NPU"):
         twin.Plan(twin.request_of(*call))
+
+
+def test_scale_that_float32_cannot_hold():
+    """Both sides say the same number in the same digits, and let the largest float32 pass."""
+    call = [
+        meta([1, 1, 8, 64], torch.float16),
+        *[meta([1, 16, 8, 64], torch.float16)] * 2,
+        meta([1, 1, 8, 4], torch.int32),
+    ]
+    largest = torch.finfo(torch.float32).max
+    rng = random.Random(0)
+    beyond = [1e39, -1e300, math.nextafter(largest, math.inf), 3.5e38, 10**300, 1.7976931348623157e308]
+    beyond += [rng.uniform(1, 10) * 10.0 ** rng.randrange(39, 308) * rng.choice((-1, 1)) for _ in range(300)]
+    for scale in beyond:
+        message = f"scaleValue: expected a number that float32 holds, got {float(scale)}"
+        assert compare(*call, scale, "BSND", False) == (ValueError, message)
+    for scale in (largest, -largest, 1e-300):
+        assert compare(*call, scale, "BSND", False) is None

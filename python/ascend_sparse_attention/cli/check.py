@@ -52,7 +52,7 @@ def check(
     indices: Annotated[
         IndicesChoice, typer.Option(help="Draw indices over all keys, or around the causal edge.")
     ] = IndicesChoice.UNIFORM,
-    seed: Annotated[int, typer.Option(min=0, help="cann-bench's --eval-seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="cann-bench's --eval-seed.")] = 0,
     schedule: Annotated[str | None, typer.Option(help="Force a kernel schedule of the backend.")] = None,
     saturate: Annotated[
         bool, typer.Option("--saturate", help="Excuse an Inf whose counterpart is within a step of the largest value.")

@@ -44,9 +44,11 @@ def trace(
     indices: Annotated[
         IndicesChoice, typer.Option(help="Draw indices over all keys, or around the causal edge.")
     ] = IndicesChoice.UNIFORM,
-    seed: Annotated[int, typer.Option(min=0, help="cann-bench's --eval-seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="cann-bench's --eval-seed.")] = 0,
     schedule: Annotated[str | None, typer.Option(help="Force a kernel schedule.", show_default="the planner's")] = None,
-    cores: Annotated[int, typer.Option(min=0, help="At most this many AIC cores, 0 for all of the device's.")] = 0,
+    cores: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="At most this many AIC cores, 0 for all of the device's.")
+    ] = 0,
     own_value: Annotated[
         bool,
         typer.Option(
