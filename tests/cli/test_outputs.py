@@ -199,3 +199,13 @@ def test_file_name_that_is_no_utf8(sfa):
     assert sfa("compare", name, name, "--policy", "spec", "--json", "r.json")[0] == 0
     with open("r.json") as file:
         assert json.load(file)["run"]["actual"] == name
+
+
+@pytest.mark.parametrize(
+    "option", [("--cores", "-1"), ("--cores", str(2**32)), ("--seed", "-1"), ("--seed", str(2**31))]
+)
+def test_integers_that_would_wrap(sfa, option):
+    code, _, err = sfa("trace", "cases.yaml", "--case", "one", "-o", "t", *option)
+    assert code == 2 and option[0] in err and not os.path.exists("t")
+    if option[0] == "--seed":
+        assert sfa(*CHECK, *option)[0] == 2

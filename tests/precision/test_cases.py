@@ -175,6 +175,10 @@ def test_wrong_csv(tmp_path, text, complaint):
             )
         ),
         (OWN_YAML.replace("scale: 0.1", "scale: 1" + "0" * 400), r"row 5: scale: expected a finite number, got 1000"),
+        (
+            OWN_YAML.replace("scale: 0.1", "scale: 1.0e+39"),
+            r"row 5: scale: expected a number that float32 holds, got 1e",
+        ),
         (OWN_YAML.replace("B: 2", "B: 2147483648"), r"row 5: B: expected a size, got 2147483648"),
         (re.sub(r"id: \w+", r'id: "\\ud800"', OWN_YAML, count=1), r"row 5: id: expected text that UTF-8 can hold"),
     ],

@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from ..checks import FLOAT32_MAX
 from ..layout import LAYOUTS
 
 OPERATOR = "SparseFlashAttention"
@@ -268,7 +269,7 @@ def _cann_case(raw: Mapping[str, Any], where: str) -> Case:
         Dk=query[3],
         Dv=value[3],
         topK=indices[3],
-        scale=_number(attrs["scaleValue"], "scaleValue", where),
+        scale=_scale(attrs["scaleValue"], "scaleValue", where),
         is_causal=_boolean(attrs.get("is_causal", False), "is_causal", where),
         value_range=_value_range(raw["value_range"], where),
         seed_name=f"{CANN_BENCH_TASK}_{case_id}",
@@ -388,7 +389,7 @@ def _own_case(raw: Mapping[str, Any], path: Path, where: str) -> Case:
             raise CaseFileError(f"{where}: {name}: expected a size, got {shown(raw[name])}")
         sizes[name] = raw[name]
     if "scale" in raw:
-        scale = _number(raw["scale"], "scale", where)
+        scale = _scale(raw["scale"], "scale", where)
     else:
         scale = 1 / math.sqrt(max(sizes["Dk"], 1))
     anchors: dict[str, dict[str, float]] = {}
@@ -443,6 +444,13 @@ def _number(value: Any, name: str, where: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise CaseFileError(f"{where}: {name}: expected a finite number, got {shown(value)}")
+    return number
+
+
+def _scale(value: Any, name: str, where: str) -> float:
+    number = _number(value, name, where)
+    if abs(number) > FLOAT32_MAX:
+        raise CaseFileError(f"{where}: {name}: expected a number that float32 holds, got {number}")
     return number
 
 
