@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up .venv with the pinned versions and the package itself (editable). Sourced by quickstart.sh and test.sh; safe to run again.
+# Sets up .venv with the pinned versions and the package itself (editable). Run by quickstart.sh and test.sh; safe to run again.
 # Usage: setup.sh [extra ...]   e.g. setup.sh test lint
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

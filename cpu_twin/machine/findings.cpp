@@ -227,6 +227,7 @@ std::string Report::Text() const {
     }
     if (findingsDropped > 0) out << findingsDropped << " further findings not shown\n";
     if (findings.empty()) out << "no findings\n";
+    if (!dropUnmatched.empty()) out << "nothing was left out: no synchronisation of this run has the key '" << dropUnmatched << "'\n";
     for (const Timing& t : times) {
         out << "predicted (" << t.clock << "): " << t.microseconds << " us, " << t.cycles
             << " cycles. A prediction of the twin's cycle model, not a measurement.\n";

@@ -519,6 +519,8 @@ Report Collect(Machine& machine, Timeline* timeline) {
         report.syncSites.push_back({static_cast<Op>(std::get<1>(key)), static_cast<Pipe>(std::get<2>(key)),
                                     static_cast<Pipe>(std::get<3>(key)), where.file, where.line, calls});
     }
+    const auto dropped = [&machine](const SyncSite& site) { return site.Key() == machine.dropSync; };
+    if (std::none_of(report.syncSites.begin(), report.syncSites.end(), dropped)) report.dropUnmatched = machine.dropSync;
     for (auto& core : machine.cores) {
         report.stats.instructions += core->stats.instructions;
         report.stats.madFlops += core->stats.madFlops;

@@ -140,6 +140,7 @@ struct Report {
     std::vector<Finding> findings;
     uint64_t findingsDropped = 0;
     std::vector<SyncSite> syncSites;
+    std::string dropUnmatched;      // Options::dropSync, if no call of this run had that key: nothing was left out
     std::vector<Timing> times;
     std::vector<Site> sites;        // TimelineEvent::site and Instr::site index this
     Stats stats;
