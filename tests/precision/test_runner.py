@@ -174,7 +174,7 @@ def test_golden_streams(monkeypatch):
 
 
 def test_unknown_or_missing_backend():
-    with pytest.raises(UnusableError, match="--backend npu: "):
+    with pytest.raises(UnusableError, match="--backend npu: backend npu cannot run here: "):
         check_runnable([CASE], Options(backend="npu"))
     with pytest.raises(UnusableError, match="--backend tpu: backend: expected one of"):
         check_runnable([CASE], Options(backend="tpu"))

@@ -132,6 +132,17 @@ def resolve(name: str, device: torch.device) -> Backend:
     backend = load(name)
     if backend.device_type() != device.type:
         raise ValueError(f"backend: {name} expects tensors on {backend.device_type()}, got query on {device}")
+    return usable(name)
+
+
+def usable(name: str) -> Backend:
+    """The backend of this name, checked to be usable.
+
+    Raises:
+        ValueError: unknown name.
+        RuntimeError: the backend cannot run here; the message says what is missing.
+    """
+    backend = load(name)
     why = backend.missing()
     if why is not None:
         raise RuntimeError(f"backend {name} cannot run here: {why}")

@@ -95,7 +95,11 @@ def check(
 
     console = output_console(json, html)
     name = runner.backend_name(backend.value, device)
-    console.print(f"{len(chosen)} cases of {cases} on {name}, rule {policy.value}", markup=False, highlight=False)
+    console.print(
+        f"{len(chosen)} {'case' if len(chosen) == 1 else 'cases'} of {cases} on {name}, rule {policy.value}",
+        markup=False,
+        highlight=False,
+    )
     results = []
     with _Bar(len(chosen)) as bar:
         for one in chosen:

@@ -109,11 +109,10 @@ def device_of(backend: str) -> torch.device:
             for name in ("npu", "cuda", "cpu"):
                 if backends.load(name).missing() is None:
                     return torch.device(backends.load(name).device_type())
-        device = torch.device(backends.load(backend).device_type())
-        backends.resolve(backend, device)
+        # torch knows the device type "npu" only once torch_npu is imported.
+        return torch.device(backends.usable(backend).device_type())
     except (ValueError, RuntimeError, ImportError) as error:
         raise UnusableError(f"--backend {backend}: {error}") from error
-    return device
 
 
 def backend_name(backend: str, device: torch.device) -> str:
