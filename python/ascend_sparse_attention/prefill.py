@@ -12,6 +12,7 @@ import torch
 from . import backends
 from . import flashinfer_checks as checks
 from .block_problem import PrefillMask
+from .inference import run_without_backward
 
 __all__ = ["single_prefill_with_kv_cache", "single_prefill_with_kv_cache_return_lse"]
 
@@ -176,7 +177,12 @@ def single_prefill_with_kv_cache(
     elif qo_len > 0:
         masked = custom_mask is not None or packed_custom_mask is not None
         mask = PrefillMask(custom_mask, packed_custom_mask, bool(causal) and not masked, max(window, -1))
-        runner.run_prefill(q, k, v, out, lse, logits, scales, mask, mode)
+        run_without_backward(
+            "single_prefill_with_kv_cache",
+            lambda: runner.run_prefill(q, k, v, out, lse, logits, scales, mask, mode),
+            [out, lse],
+            [q, k, v, scale_q, scale_k, scale_v],
+        )
     return out if lse is None else (out, lse)
 
 

@@ -17,6 +17,7 @@ import torch
 from . import backends
 from . import flashinfer_checks as checks
 from .block_problem import AttentionSpec, BsrStructure, HeadScales, Logits, VariableStructure
+from .inference import run_without_backward
 from .masks import pack_bsr_mask
 
 __all__ = ["BlockSparseAttentionWrapper", "VariableBlockSparseAttentionWrapper"]
@@ -377,7 +378,12 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
             out = torch.empty(shape, dtype=spec.o_dtype, device=spec.device)
         if lse is None and return_lse:
             lse = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
-        self._launch(q, k, v, out, lse, logits, scales)
+        run_without_backward(
+            "BlockSparseAttentionWrapper.run",
+            lambda: self._launch(q, k, v, out, lse, logits, scales),
+            [out, lse],
+            [q, k, v, scale_q, scale_k, scale_v],
+        )
         if return_lse:
             assert lse is not None
             return out, lse
@@ -560,9 +566,15 @@ class VariableBlockSparseAttentionWrapper(_PlannedWrapper):
             out = torch.empty(shape, dtype=spec.o_dtype, device=spec.device)
         if lse is None and return_lse:
             lse = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
-        tokens_first = [x.transpose(0, 1) for x in (q, k, v, out)]
-        lse_view = None if lse is None else lse.transpose(0, 1)
-        self._launch(tokens_first[0], tokens_first[1], tokens_first[2], tokens_first[3], lse_view, logits, HeadScales())
+
+        def launch() -> None:
+            tokens_first = [x.transpose(0, 1) for x in (q, k, v, out)]
+            lse_view = None if lse is None else lse.transpose(0, 1)
+            self._launch(
+                tokens_first[0], tokens_first[1], tokens_first[2], tokens_first[3], lse_view, logits, HeadScales()
+            )
+
+        run_without_backward("VariableBlockSparseAttentionWrapper.run", launch, [out, lse], [q, k, v])
         if return_lse:
             assert lse is not None
             return out, lse

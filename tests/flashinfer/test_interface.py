@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import inspect
 import os
 import subprocess
@@ -130,3 +131,38 @@ def test_import_is_light():
     env = os.environ | {"PYTHONPATH": str(Path(flashinfer.__file__).parents[1])}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True).stdout
     assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("leaf", ["q", "k", "v"])
+@pytest.mark.parametrize("call", ["prefill", "bsr", "variable"])
+def test_a_backward_pass_is_refused(call, leaf, given):
+    one = {name: torch.randn(8, 2, 64) for name in "qkv"}
+    one[leaf].requires_grad_()
+    q, k, v = one["q"], one["k"], one["v"]
+    out = torch.empty(2, 8, 64) if call == "variable" else torch.empty(8, 2, 64)
+    lse = torch.empty(out.shape[:2])
+    if call == "prefill":
+        attend = functools.partial(flashinfer.single_prefill_with_kv_cache, q, k, v, return_lse=True)
+    elif call == "bsr":
+        wrapper = flashinfer.BlockSparseAttentionWrapper(torch.empty(1024, dtype=torch.uint8))
+        indptr, indices = torch.tensor([0, 1, 2]).int(), torch.tensor([0, 1]).int()
+        wrapper.plan(indptr, indices, 8, 8, 4, 4, 2, 2, 64, q_data_type="float32", o_data_type="float32")
+        attend = functools.partial(wrapper.run, q, k, v, return_lse=True)
+    else:
+        several = flashinfer.VariableBlockSparseAttentionWrapper(torch.empty(1024, dtype=torch.uint8))
+        ones = torch.full((2, 2), 4)
+        several.plan(torch.ones(2, 2, 2, dtype=torch.bool), ones, ones, 2, 2, 64, q_data_type=torch.float32)
+        attend = functools.partial(several.run, *(x.transpose(0, 1) for x in (q, k, v)), return_lse=True)
+    if given and call != "prefill":
+        attend = functools.partial(attend, out=out, lse=lse)
+    results = attend()
+    if given and call != "prefill":
+        assert results[0] is out and results[1] is lse
+    for result in results:
+        assert result.requires_grad
+        with pytest.raises(NotImplementedError, match="expected inference, got a backward pass"):
+            result.sum().backward()
+    if not given:
+        with torch.no_grad():
+            assert not attend()[0].requires_grad
