@@ -163,7 +163,12 @@ def test_full_output_is_no_verdict(arguments):
 
 
 def test_interrupt_prints_one_line():
-    process = program("check", "public", "--backend", "cpu", stdout=subprocess.PIPE)
+    # A test run that a shell put into the background has SIGINT ignored, and hands that down.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = program("check", "public", "--backend", "cpu", stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
     process.stdout.readline()  # the run has begun
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
