@@ -39,6 +39,13 @@ def _number_text(number: int | float) -> str:
     return str(float(number))
 
 
+def check_bits(**tensors: torch.Tensor | None) -> None:
+    """For kernels that read a tensor's bytes, which have the wrong sign where torch negates lazily."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.is_neg():
+            raise ValueError(f"{name}: expected a tensor without lazy negation (use resolve_neg()), got is_neg()")
+
+
 def _shape(sizes: Any) -> str:
     return "[" + ", ".join(str(size) for size in sizes) + "]"
 

@@ -8,11 +8,15 @@ zeros for its gradients; the CPU's, made of differentiable operations, would tra
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-__all__ = ["run_without_backward"]
+__all__ = ["refuse_backward", "run_without_backward"]
+
+
+def refuse_backward(what: str) -> NoReturn:
+    raise NotImplementedError(f"{what}: expected inference, got a backward pass; it has none yet")
 
 
 class _ForwardOnly(torch.autograd.Function):
@@ -25,7 +29,7 @@ class _ForwardOnly(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> None:
-        raise NotImplementedError(f"{ctx.what}: expected inference, got a backward pass; it has none yet")
+        refuse_backward(ctx.what)
 
 
 def run_without_backward(

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from .checks import check_npu_limits, check_sparse_flash_attention
+from .checks import check_bits, check_npu_limits, check_sparse_flash_attention
 from .layout import SfaProblem, same_prefix
 
 PLATFORM = "Ascend910B2"
@@ -382,9 +382,7 @@ def run(
     for name, tensor in (("query", query), ("key", key), ("value", value), ("sparseIndices", sparseIndices)):
         if tensor.device.type != "cpu":
             raise ValueError(f"{name}: expected a CPU tensor for the twin, got {tensor.device}")
-        # The kernel reads the bytes, which say nothing of these.
-        if tensor.is_neg():
-            raise ValueError(f"{name}: expected a tensor without lazy negation (use resolve_neg()), got is_neg()")
+        check_bits(**{name: tensor})
         if tensor._is_zerotensor():
             raise ValueError(f"{name}: expected a tensor with memory (use clone()), got a zero tensor without")
     for name, flag in (

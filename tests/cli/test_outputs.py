@@ -13,7 +13,6 @@ import threading
 
 import numpy as np
 import pytest
-from ascend_sparse_attention.cli import main
 
 CASES = """
 version: 1
@@ -26,24 +25,10 @@ PROGRAM = "from ascend_sparse_attention.cli import main; main()"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, sfa):  # sfa makes it the working folder
     (tmp_path / "cases.yaml").write_text(CASES)
     np.save(tmp_path / "a.npy", np.linspace(-1, 1, 64, dtype=np.float32))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
     return tmp_path
-
-
-@pytest.fixture
-def sfa(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["sfa", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
 
 
 CHECK = ("check", "cases.yaml", "--case", "one", "--backend", "cpu")

@@ -13,7 +13,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from ascend_sparse_attention.cli import main
 from ascend_sparse_attention.precision import runner
 
 CASES = """
@@ -23,22 +22,6 @@ cases:
 - {id: one, B: 2}
 - {id: two, B: 1, layout: BNSD, dtype: bfloat16, is_causal: true}
 """
-
-
-@pytest.fixture
-def sfa(monkeypatch, capsys, tmp_path):
-    """Run `sfa` in this process; returns (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["sfa", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ import importlib.util
 import json
 import os
 import re
-import sys
 
 import pytest
 from ascend_sparse_attention import twin
-from ascend_sparse_attention.cli import main
 from ascend_sparse_attention.twin_trace import load_trace
 
 CASES = """
@@ -26,21 +24,9 @@ cases:
 """
 
 
-@pytest.fixture
-def sfa(monkeypatch, capsys, tmp_path):
-    """Run `sfa` in this process, in a folder with cases.yaml; returns (exit code, stdout, stderr)."""
+@pytest.fixture(autouse=True)
+def cases(tmp_path):
     (tmp_path / "cases.yaml").write_text(CASES)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["sfa", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
 
 
 def microseconds(text):

@@ -11,17 +11,11 @@ from typing import Any
 import torch
 
 from ..block_problem import AttentionSpec, BsrStructure, HeadScales, Logits, PrefillMask, VariableStructure
+from ..checks import check_bits
 from .cuda import api as kernels
 
 _KV_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn, torch.float8_e5m2)
 _OUT_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-
-
-def _check_bits(**tensors: torch.Tensor | None) -> None:
-    """Kernels read bytes; those of a lazily negated tensor have the wrong sign."""
-    for name, tensor in tensors.items():
-        if tensor is not None and tensor.is_neg():
-            raise ValueError(f"{name}: expected a tensor without lazy negation (use resolve_neg()), got is_neg()")
 
 
 def _check_dtypes(q_dtype: torch.dtype, kv_dtype: torch.dtype) -> None:
@@ -92,7 +86,7 @@ class CudaBackend(kernels.CudaBackend):
         logits: Logits,
         scales: HeadScales,
     ) -> None:
-        _check_bits(q=q, k=k, v=v, out=out, lse=lse)
+        check_bits(q=q, k=k, v=v, out=out, lse=lse)
         # An FP8 output is rounded from float32 by torch: the kernels store 16 and 32 bits.
         target = out if out.dtype in _OUT_DTYPES else torch.empty(out.shape, dtype=torch.float32, device=out.device)
         kernels.run_block_sparse(
@@ -126,7 +120,7 @@ class CudaBackend(kernels.CudaBackend):
         pos_encoding: str,
     ) -> None:
         _check_dtypes(q.dtype, k.dtype)
-        _check_bits(q=q, k=k, v=v, out=out, lse=lse)
+        check_bits(q=q, k=k, v=v, out=out, lse=lse)
         target = out if out.dtype in _OUT_DTYPES else torch.empty(out.shape, dtype=torch.float32, device=out.device)
         kernels.run_prefill(
             q,

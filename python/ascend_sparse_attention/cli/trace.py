@@ -86,34 +86,12 @@ def trace(
 
     inputs = generate(chosen, seed=seed, indices=Indices(indices.value))
     value = inputs.value if own_value else inputs.key[..., : chosen.Dv]
+    call = (inputs.query, inputs.key, value, inputs.sparseIndices, chosen.scale, chosen.layout, chosen.is_causal)
     try:
-        plan = twin.Plan(
-            twin.request_of(
-                inputs.query,
-                inputs.key,
-                value,
-                inputs.sparseIndices,
-                chosen.scale,
-                chosen.layout,
-                chosen.is_causal,
-                schedule=schedule,
-                cores=cores,
-            )
-        )
+        plan = twin.Plan(twin.request_of(*call, schedule=schedule, cores=cores))
         if 0 < plan.core_num <= block:
             raise UsageError(f"--block: expected 0 .. {plan.core_num - 1}, the blocks that this launches, got {block}")
-        result = twin.run(
-            inputs.query,
-            inputs.key,
-            value,
-            inputs.sparseIndices,
-            chosen.scale,
-            chosen.layout,
-            chosen.is_causal,
-            trace=True,
-            schedule=schedule,
-            cores=cores,
-        )
+        result = twin.run(*call, trace=True, schedule=schedule, cores=cores)
     except (TypeError, ValueError) as error:
         # The checks name the argument; a case or an option asked for something that the kernel does not take.
         raise UsageError(f"{chosen.source}: case {chosen.id}: {error}") from error

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from .. import backends
 from ..backends import npu
 from ..checks import check_sparse_flash_attention
+from ..inference import refuse_backward
 
 NAMESPACE = "ascend_sparse_attention"
 
@@ -26,10 +28,7 @@ SCHEMAS = {
 
 #: The same run in the CPU twin, which is a way of running and no device, so that it has ops instead of a dispatch key.
 #: As ops they answer autograd, fake tensors and lazy negation as those of the devices do.
-TWIN_SCHEMAS = {
-    "twin_sparse_flash_attention": f"twin_sparse_flash_attention({_ARGUMENTS}) -> Tensor",
-    "twin_sparse_flash_attention_with_lse": f"twin_sparse_flash_attention_with_lse({_ARGUMENTS}) -> (Tensor, Tensor)",
-}
+TWIN_SCHEMAS = {f"twin_{name}": f"twin_{schema}" for name, schema in SCHEMAS.items()}
 
 # Kept alive for the life of the process: torch drops the ops with the Library object.
 _library = torch.library.Library(NAMESPACE, "DEF")
@@ -44,8 +43,9 @@ def _run(
     value: torch.Tensor,
     sparseIndices: torch.Tensor,
     scaleValue: float,
-    inputLayout: str,
-    is_causal: bool,
+    inputLayout: str = "BSND",  # the dispatcher leaves out trailing arguments that are the schema's defaults
+    is_causal: bool = False,
+    *,
     return_lse: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Check, answer an empty call without a launch, else run on the named backend."""
@@ -57,70 +57,30 @@ def _run(
     return backend.sparse_flash_attention(query, key, value, sparseIndices, float(scaleValue), problem, return_lse)
 
 
-def _device_kernel(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sparseIndices: torch.Tensor,
-    scaleValue: float,
-    inputLayout: str = "BSND",
-    is_causal: bool = False,
-) -> torch.Tensor:
-    output, _ = _run(
-        query.device.type, query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=False
-    )
-    return output
+def _kernels(backend_name: str | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The two ops' kernels, without and with LSE, on a backend; None: the one of query's device."""
 
+    def run(
+        query: torch.Tensor, *args: Any, return_lse: bool, **options: Any
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return _run(backend_name or query.device.type, query, *args, return_lse=return_lse, **options)
 
-def _device_kernel_with_lse(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sparseIndices: torch.Tensor,
-    scaleValue: float,
-    inputLayout: str = "BSND",
-    is_causal: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    output, lse = _run(
-        query.device.type, query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=True
-    )
-    assert lse is not None
-    return output, lse
+    def plain(*args: Any, **options: Any) -> torch.Tensor:
+        return run(*args, return_lse=False, **options)[0]
 
+    def with_lse(*args: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        output, lse = run(*args, return_lse=True, **options)
+        assert lse is not None
+        return output, lse
 
-def _twin_kernel(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sparseIndices: torch.Tensor,
-    scaleValue: float,
-    inputLayout: str = "BSND",
-    is_causal: bool = False,
-) -> torch.Tensor:
-    output, _ = _run("twin", query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=False)
-    return output
+    return plain, with_lse
 
-
-def _twin_kernel_with_lse(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    sparseIndices: torch.Tensor,
-    scaleValue: float,
-    inputLayout: str = "BSND",
-    is_causal: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    output, lse = _run("twin", query, key, value, sparseIndices, scaleValue, inputLayout, is_causal, return_lse=True)
-    assert lse is not None
-    return output, lse
-
-
-_library.impl("twin_sparse_flash_attention", _twin_kernel, "CPU")
-_library.impl("twin_sparse_flash_attention_with_lse", _twin_kernel_with_lse, "CPU")
 
 for _key in ("CPU", "CUDA"):
-    _library.impl("sparse_flash_attention", _device_kernel, _key)
-    _library.impl("sparse_flash_attention_with_lse", _device_kernel_with_lse, _key)
+    for _name, _kernel in zip(SCHEMAS, _kernels(None)):
+        _library.impl(_name, _kernel, _key)
+for _name, _kernel in zip(TWIN_SCHEMAS, _kernels("twin")):
+    _library.impl(_name, _kernel, "CPU")
 
 
 @torch.library.register_fake(f"{NAMESPACE}::sparse_flash_attention", lib=_library)
@@ -154,7 +114,7 @@ def _fake_with_lse(
 
 
 def _no_backward(ctx: Any, *grads: torch.Tensor) -> None:
-    raise NotImplementedError("sparse_flash_attention: expected inference, got a backward pass; it has none yet")
+    refuse_backward("sparse_flash_attention")
 
 
 for _name in (*SCHEMAS, *TWIN_SCHEMAS):
