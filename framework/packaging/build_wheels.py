@@ -73,6 +73,7 @@ def main(argv: list[str]) -> None:
 
     package = ROOT / "python" / "ascend_sparse_attention"
     files = dict(package_files(package, ["*.py", "py.typed", "cases/*.yaml"]))
+    files["ascend_sparse_attention_cli.py"] = package.parent / "ascend_sparse_attention_cli.py"
     files.update({f"ascend_sparse_attention/lib/{name}": path for name, path in own_libraries.items()})
     scripts = "".join(f"{name} = {target}\n" for name, target in project.get("scripts", {}).items())
     print(write_wheel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from ascend_sparse_attention.cli import main
+from ascend_sparse_attention.cli.app import main
 
 
 @pytest.fixture

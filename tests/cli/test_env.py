@@ -10,7 +10,8 @@ import sys
 import pytest
 import torch
 from ascend_sparse_attention import backends
-from ascend_sparse_attention.cli import env, main
+from ascend_sparse_attention.cli import env
+from ascend_sparse_attention.cli.app import main
 
 
 @pytest.fixture

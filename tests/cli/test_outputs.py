@@ -21,7 +21,7 @@ cases:
 - {id: one, B: 1}
 - {id: none, B: 0}
 """
-PROGRAM = "from ascend_sparse_attention.cli import main; main()"
+PROGRAM = "from ascend_sparse_attention_cli import main; main()"
 
 
 @pytest.fixture(autouse=True)

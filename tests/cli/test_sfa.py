@@ -268,7 +268,7 @@ def test_no_command_is_wrong_usage(sfa):
 
 def test_as_a_process(cases):
     """The installed script's way in, with stdout in a pipe."""
-    command = [sys.executable, "-c", "from ascend_sparse_attention.cli import main; main()"]
+    command = [sys.executable, "-c", "from ascend_sparse_attention_cli import main; main()"]
     done = subprocess.run([*command, "check", str(cases), "--case", "one"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert rows(done.stdout)["one"][2] == "PASS" and "\x1b[" not in done.stdout

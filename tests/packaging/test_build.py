@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -127,6 +128,9 @@ def test_wheels_hold_this_build_and_nothing_else(tmp_path):
     (wheel,) = dist.glob("ascend_sparse_attention-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         held = {name: archive.read(name) for name in archive.namelist() if "/lib/" in name}
+        (entry,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+        module = re.search(r"^sfa = (\w+):main$", archive.read(entry).decode(), re.M)[1]
+        assert b"def main(" in archive.read(f"{module}.py"), "the script's own module lies beside the package"
     assert held == {"ascend_sparse_attention/lib/libasa_twin.so": b"fresh"}
 
 

@@ -160,7 +160,7 @@ def test_command_line(tmp_path, wrong_interface):
     import sys
 
     target = package(tmp_path, "unbuildable")
-    command = [sys.executable, "-c", "from ascend_sparse_attention.cli import main; main()", "check-submission"]
+    command = [sys.executable, "-c", "from ascend_sparse_attention_cli import main; main()", "check-submission"]
     done = subprocess.run(
         [*command, str(target), "--json", str(tmp_path / "r.json")],
         capture_output=True,

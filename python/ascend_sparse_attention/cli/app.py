@@ -11,11 +11,12 @@ import io
 import os
 import sys
 import traceback
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from .. import __version__
 from . import check, check_submission, compare, env, trace
 from .console import OutputError, UsageError, error_console
 
@@ -49,6 +50,23 @@ app = typer.Typer(
     help="Check the precision of sparse flash attention on Ascend NPUs, GPUs and CPUs.",
     epilog="Exit code: 0 pass, 1 fail, 2 wrong usage, unreadable input or lost output.",
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfa {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """The options of `sfa` itself."""
+
+
 for _command in (check, trace, check_submission, compare, env):
     _command.register(app)
 
@@ -76,6 +94,10 @@ def _run() -> int:
     try:
         app(prog_name="sfa")
     except SystemExit as end:
+        # typer and rich, where they write themselves (--help, --version), make exit code 1 of a closed pipe.
+        if isinstance(end.__context__, BrokenPipeError):
+            _drop_output()
+            return _EXIT_CLOSED
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 2
     except UsageError as error:
         return _complain(str(error))

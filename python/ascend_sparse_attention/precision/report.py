@@ -287,9 +287,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     Raises:
         ReportError: the text could not be written, for example because the disk is full. An older file stays.
+        BrokenPipeError: `path` is standard output or error, and its reader has gone.
     """
     # A file name that is no UTF-8 comes in as lone surrogates; their escape is what JSON has for them too.
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
+    standard = None
     try:
         standard, mode = _standard_descriptor(path), _mode(path)
         if standard is not None:
@@ -305,6 +307,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         else:
             _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
+        if standard is not None and isinstance(error, BrokenPipeError):
+            raise  # the reader of the output has seen enough, which is no fault
         raise ReportError(f"{path}: the report could not be written: {error.strerror or error}") from error
 
 
