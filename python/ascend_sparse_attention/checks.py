@@ -39,8 +39,19 @@ def _number_text(number: int | float) -> str:
     return str(float(number))
 
 
+def check_memory(**tensors: torch.Tensor | None) -> None:
+    """Refuse torch's zero tensors, which have a shape and no memory (`torch._efficientzerotensor`, forward AD)."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor._is_zerotensor():
+            raise ValueError(f"{name}: expected a tensor with memory (use clone()), got a zero tensor without")
+
+
 def check_bits(**tensors: torch.Tensor | None) -> None:
-    """For kernels that read a tensor's bytes, which have the wrong sign where torch negates lazily."""
+    """For kernels that read a tensor's bytes: it must have some, which have the wrong sign where torch negates lazily.
+
+    Lazy conjugation is of complex tensors only, which no dtype check lets through.
+    """
+    check_memory(**tensors)
     for name, tensor in tensors.items():
         if tensor is not None and tensor.is_neg():
             raise ValueError(f"{name}: expected a tensor without lazy negation (use resolve_neg()), got is_neg()")

@@ -383,8 +383,6 @@ def run(
         if tensor.device.type != "cpu":
             raise ValueError(f"{name}: expected a CPU tensor for the twin, got {tensor.device}")
         check_bits(**{name: tensor})
-        if tensor._is_zerotensor():
-            raise ValueError(f"{name}: expected a tensor with memory (use clone()), got a zero tensor without")
     for name, flag in (
         ("return_lse", return_lse),
         ("check", check),

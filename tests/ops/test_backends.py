@@ -40,6 +40,36 @@ def test_lazy_negation(backend):
     assert torch.equal(asa.sparse_flash_attention(lazy, k, v, idx, 0.1, backend=backend), expected)
 
 
+@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("name", ["", "_with_lse"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_zero_tensors_are_refused_by_name(device, name, position):
+    """torch's tensors without memory: one rule before the kernels of every device, whatever the shape."""
+    op = getattr(torch.ops.ascend_sparse_attention, f"sparse_flash_attention{name}")
+    argument = ("query", "key", "value", "sparseIndices")[position]
+    for args in (make_inputs(Dk=128, Dv=64), make_inputs(Dk=128, Dv=64, topK=1)):
+        args = [tensor.to(device) for tensor in args]
+        like = args[position]
+        args[position] = torch._efficientzerotensor(like.shape, dtype=like.dtype, device=device)
+        message = f"{argument}: expected a tensor with memory \\(use clone\\(\\)\\), got a zero tensor without"
+        with pytest.raises(ValueError, match=message):
+            op(*args, 0.1)
+        with pytest.raises(ValueError, match=message):
+            op(**dict(zip(("query", "key", "value", "sparseIndices"), args)), scaleValue=0.1)
+        with pytest.raises(ValueError, match=message):
+            asa.sparse_flash_attention(*args, 0.1, return_lse=bool(name))
+        args[position] = args[position].clone()  # which is what the message says
+        op(*args, 0.1)
+
+
+def test_a_zero_tensor_and_the_other_backends():
+    q, k, v, idx = make_inputs(Dk=128, Dv=64)
+    zero = torch._efficientzerotensor(q.shape, dtype=q.dtype)
+    for name in ("cpu", "twin"):
+        with pytest.raises(ValueError, match="query: expected a tensor with memory"):
+            asa.sparse_flash_attention(zero, k, v, idx, 0.1, backend=name)
+
+
 @pytest.mark.parametrize("name", ["", "_with_lse"])
 def test_opcheck_of_the_twin(name):
     if backends.load("twin").missing() is not None:

@@ -10,7 +10,7 @@ import torch
 
 from .. import backends
 from ..backends import npu
-from ..checks import check_sparse_flash_attention
+from ..checks import check_memory, check_sparse_flash_attention
 from ..inference import refuse_backward
 
 NAMESPACE = "ascend_sparse_attention"
@@ -75,6 +75,16 @@ def _kernels(backend_name: str | None) -> tuple[Callable[..., Any], Callable[...
 
     return plain, with_lse
 
+
+def _refuse_zero_tensors(*args: Any, **options: Any) -> Any:
+    """Before every device's kernel: torch would hand on one zero expanded to the shape, refused for its strides."""
+    names = ("query", "key", "value", "sparseIndices")
+    check_memory(**{**dict(zip(names, args)), **{name: options[name] for name in names if name in options}})
+    raise AssertionError("called without a zero tensor")
+
+
+for _name in (*SCHEMAS, *TWIN_SCHEMAS):
+    _library.impl(_name, _refuse_zero_tensors, "ZeroTensor")
 
 for _key in ("CPU", "CUDA"):
     for _name, _kernel in zip(SCHEMAS, _kernels(None)):
