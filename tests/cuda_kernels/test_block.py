@@ -83,6 +83,47 @@ def pack_segments(mask, indptr, R, C):
     return torch.cat(parts)
 
 
+@pytest.mark.parametrize("C", [1, 3])
+def test_faults_do_not_outlive_their_block_row(C, dtype, device):
+    """Row copies of a stream's last step repeat its last key, and an empty stream copies nothing: neither may show what
+    an earlier tile left in shared memory, nor a fault of another block row. 48 keys: part of a step."""
+    rows = 300 if device.type == "cuda" else 3  # on a GPU more tiles than processors, the empty ones last
+    R, D, nb = 128, 64, 16
+    gen = torch.Generator().manual_seed(4)
+    counts = torch.tensor([nb, 0, 7]).repeat(rows // 3)
+    indptr = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()
+    indices = torch.cat([torch.randperm(nb, generator=gen) if n == nb else torch.randperm(nb - 1, generator=gen)[:n]
+                         for n in counts.tolist()]).int()  # fmt: skip
+    q, k, v = (make(n, 1, D, dtype, device, seed) for n, seed in ((rows * R, 1), (nb * C, 2), (nb * C, 3)))
+    v[-C:] = float("nan")  # the last block column: in the first of each three block rows alone
+    plan = cuda.plan_bsr(
+        indptr, indices, M=rows * R, N=nb * C, R=R, C=C, num_qo_heads=1, num_kv_heads=1, head_dim_qk=D, head_dim_vo=D,
+        q_dtype=dtype, device=device,
+    )  # fmt: skip
+    out, lse = outputs(q, v)
+    cuda.run_block_sparse(plan, q, k, v, out, lse, sm_scale=D**-0.5)
+    out, lse = (x.reshape(rows // 3, 3, R, *x.shape[1:]) for x in (out, lse))
+    assert torch.isnan(out[:, 0]).all()
+    assert (out[:, 1] == 0).all() and (lse[:, 1] == float("-inf")).all()
+    span = slice((rows - 1) * R, rows * R)
+    want = reference.bsr(
+        q[span].cpu(), k.cpu(), v.cpu(), torch.tensor([0, 7]).int(), indices[-7:], R, C, sm_scale=D**-0.5
+    )
+    check(out[-1, 2], lse[-1, 2], *want, dtype)
+    assert torch.isfinite(out[:, 2]).all()
+
+
+def test_block_row_of_too_many_keys_is_refused(device):
+    """Positions in a stream are 32 bits wide."""
+    C, times = 1 << 20, 1 << 11
+    indptr, indices = torch.tensor([0, times], dtype=torch.int32), torch.zeros(times, dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"indices: expected fewer than 2\*\*31 keys in a block row, got 2147483648"):
+        cuda.plan_bsr(
+            indptr, indices, M=128, N=C, R=128, C=C, num_qo_heads=1, num_kv_heads=1, head_dim_qk=64, head_dim_vo=64,
+            q_dtype=torch.float16, device=device,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -108,10 +108,11 @@ def block_config(
         return BlockConfig(64, 64, 4, 3, ring=2, consumer_regs=200, programs_per_sm=2)
     if bulk_copies(block_cols, 128) or masked:
         return BlockConfig(128, 128, 8, 2, ring=2)
-    # Row copies take longer than bulk copies, so a third step in flight, and the producer keeps 16 keys and pointers a
-    # thread: with fewer registers it spills (475 against 370 TFLOP/s; 64 keys a step, four in flight: 454). Ragged
-    # blocks: 375, and 309 with 64 keys a step; blocks of 128: 498, and 482 with two steps of 128 in flight.
-    return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=208, producer_regs=88)
+    # Row copies: what binds is the producer's share of the issue slots. 181 instructions a step, since a lane looks up
+    # one key and its warp shares it (TFLOP/s at 128 x 1, ragged, even variable blocks: 520, 458, 540; with 577
+    # instructions 476, 389, 501). 64 keys a step: 476, 404, 473. Producers of 88 and of 56 registers: 528, 435, 535 and
+    # 526, 446, 531. A third step in flight now changes nothing with keys in L2 (two: 522, 456, 538).
+    return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=216, producer_regs=72)
 
 
 def bulk_copies(block_cols: int, block_n: int) -> bool:

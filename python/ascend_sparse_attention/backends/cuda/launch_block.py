@@ -104,6 +104,7 @@ def _hopper_serves(call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
         and v.shape[2] in (64, 128, 256)
         and k.shape[0] > 0
         and all(aligned(x) for x in (q, k, v))
+        and max(k.stride(0), v.stride(0)) < 2**31  # the row copies multiply 32 bits by 32
     )
 
 

@@ -114,7 +114,8 @@ def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _heads_per_tile(heights: list[tuple[int, int]], group: int, block_m: int) -> int:
+@functools.lru_cache(maxsize=256)
+def _heads_per_tile(heights: tuple[tuple[int, int], ...], group: int, block_m: int) -> int:
     """How many of the group's heads a tile stacks: as many as leave the fewest tiles, the fewest heads among equals.
 
     Args:
@@ -130,25 +131,45 @@ def _heads_per_tile(heights: list[tuple[int, int]], group: int, block_m: int) ->
 def _query_tiles(
     row_start: np.ndarray,
     row_count: np.ndarray,
-    kv_head: np.ndarray,
     stream: np.ndarray,
     kv_len: np.ndarray,
-    mask_word: np.ndarray,
     tokens_per_tile: int,
+    kv_head: np.ndarray | None = None,
+    mask_word: np.ndarray | None = None,
 ) -> torch.Tensor:
-    """Cut block rows into query tiles and order them: by kv head (its keys stay in L2), then longest stream first."""
-    rows, height, local = row_count, row_count, np.zeros_like(row_count)
+    """Cut block rows into query tiles and order them: by kv head (its keys stay in L2), then longest stream first.
+
+    kv_head, mask_word: None for zeros.
+    """
+    owner: np.ndarray | slice = slice(None)
+    height, local = row_count, None
     if row_count.max(initial=0) > tokens_per_tile:
         pieces = -(-row_count // tokens_per_tile)
         owner = np.repeat(np.arange(row_count.size), pieces)
         local = (np.arange(owner.size) - (np.cumsum(pieces) - pieces)[owner]) * tokens_per_tile
-        height, kv_head, stream, kv_len, mask_word = (x[owner] for x in (height, kv_head, stream, kv_len, mask_word))
-        rows = np.minimum(height - local, tokens_per_tile)
+        height = height[owner]
+        row_count = np.minimum(height - local, tokens_per_tile)
         row_start = row_start[owner] + local
-    fields = (row_start, rows, kv_head, stream, kv_len, local, height, mask_word)  # as in TILE_FIELDS
-    table = np.stack(fields, axis=1)[rows > 0]
-    order = np.lexsort((-table[:, 4], table[:, 2]))
-    return torch.from_numpy(table[order].astype(np.int32))
+    fields = np.zeros((len(TILE_FIELDS), row_count.size), dtype=np.int32)
+    columns = dict(zip(TILE_FIELDS, fields))
+    columns["token"][:] = row_start
+    columns["rows"][:] = row_count
+    columns["stream"][:] = stream[owner]
+    columns["kv_len"][:] = kv_len[owner]
+    columns["qo_len"][:] = height
+    if local is not None:
+        columns["local_row"][:] = local
+    if mask_word is not None:
+        columns["mask_word"][:] = mask_word[owner]
+    longest_first = -columns["kv_len"]
+    if kv_head is None:
+        order = longest_first.argsort(kind="stable")
+    else:
+        columns["kv_head"][:] = kv_head[owner]
+        order = np.lexsort((longest_first, columns["kv_head"]))
+    if row_count.min(initial=1) <= 0:
+        order = order[columns["rows"][order] > 0]
+    return torch.from_numpy(np.ascontiguousarray(fields.T[order]))
 
 
 @functools.cache
@@ -278,6 +299,9 @@ def plan_bsr(
     starts = indptr.to("cpu", torch.int64).numpy()
     counts = np.diff(starts)
     block_rows = counts.size
+    longest = int(counts.max(initial=0)) * C
+    if longest >= 2**31:
+        raise ValueError(f"indices: expected fewer than 2**31 keys in a block row, got {longest}")
     row_start = np.arange(block_rows, dtype=np.int64) * R
     row_count = np.minimum(M - row_start, R)
     if packed_mask is not None:
@@ -307,7 +331,7 @@ def plan_bsr(
     if coarse is not None:
         return BlockPlan(**coarse, **common)
 
-    mask_words, mask_word = None, np.zeros(block_rows, dtype=np.int64)
+    mask_words, mask_word = None, None
     if packed_mask is not None:
         mask_words, mask_word = _unpack_segments(packed_mask.to(device), counts * C, R)
     config = config or configs.block_config(
@@ -320,16 +344,8 @@ def plan_bsr(
         rope=pos_encoding == "ROPE_LLAMA",
     )
     last = M - (block_rows - 1) * R
-    heads = _heads_per_tile([(R, block_rows - 1), (last, 1)], group, config.block_m)
-    tiles = _query_tiles(
-        row_start,
-        row_count,
-        np.zeros(block_rows, dtype=np.int64),
-        starts[:-1],
-        counts * C,
-        mask_word,
-        config.block_m // heads,
-    )
+    heads = _heads_per_tile(((R, block_rows - 1), (last, 1)), group, config.block_m)
+    tiles = _query_tiles(row_start, row_count, starts[:-1], counts * C, config.block_m // heads, mask_word=mask_word)
     return BlockPlan(
         tiles=_to_device(tiles, device),
         stream=indices.to(device=device, dtype=torch.int32),
@@ -412,11 +428,10 @@ def _coarsen(
     tiles = _query_tiles(
         token,
         np.minimum(M - token, tokens_per_tile),
-        np.zeros(coarse_rows, dtype=np.int64),
         starts,
         steps * block_n,
-        token * mask_stride,
         tokens_per_tile,
+        mask_word=token * mask_stride,
     )
     return {
         "tiles": _to_device(tiles, device),
@@ -504,15 +519,14 @@ def plan_variable(
 
     flat_rows = rows.reshape(-1)
     values, times = np.unique(flat_rows, return_counts=True)
-    heads = _heads_per_tile(list(zip(values.tolist(), times.tolist())), group, config.block_m)
+    heads = _heads_per_tile(tuple(zip(values.tolist(), times.tolist())), group, config.block_m)
     tiles = _query_tiles(
         row_start.reshape(-1),
         flat_rows,
-        np.repeat(np.arange(heads_kv), block_rows),
         stream_begin,
         kv_len,
-        np.zeros_like(flat_rows),
         config.block_m // heads,
+        kv_head=np.repeat(np.arange(heads_kv), block_rows),
     )
     return BlockPlan(
         tiles=_to_device(tiles, device),

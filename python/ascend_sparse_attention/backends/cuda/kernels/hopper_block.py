@@ -99,15 +99,18 @@ def _step_keys(
     stream, begin, t, kv_len,
     KEYS: gl.constexpr, C: gl.constexpr, SEGMENTS: gl.constexpr, BN: gl.constexpr, layout: gl.constexpr,
 ):  # fmt: skip
-    """Keys [BN] of step t; meaningless past kv_len."""
+    """Keys [BN] of step t. Past the stream's end its last key stands again, whose score the consumer masks: so the
+    copies need no masks of their own, which would cost more instructions than the copies. Meaningless where the stream
+    is empty, and for RUNS where step t is beyond it."""
     n = gl.arange(0, BN, layout=layout)
-    local = t * BN + n
     if KEYS == PACKED:
-        block = gl.load(stream + begin + local // C, mask=local < kv_len, other=0)
+        local = gl.minimum(t * BN + n, kv_len - 1)
+        block = gl.load(stream + begin + local // C, mask=(kv_len > 0) & (n >= 0), other=0)
         key = block * C + local % C
     else:
         inside = t * BN < kv_len
         row = stream + (begin + t).to(gl.int64) * (2 * SEGMENTS)
+        n = gl.minimum(n, kv_len - 1 - t * BN)
         key = n + gl.load(row + 1, mask=inside, other=0)
         for s in gl.static_range(1, SEGMENTS):
             lane = gl.load(row + 2 * s, mask=inside, other=BN)
@@ -115,13 +118,23 @@ def _step_keys(
     return key
 
 
+@gluon.constexpr_function
+def _one_a_lane(BN, rows):
+    """Layout [BN] of the producer's four warps in which each lane looks up one key, of those that its own warp copies
+    with `rows` rows an instruction: so the keys stay within a warp on their way to the copies."""
+    lanes = [[1 << i] for i in range((rows - 1).bit_length())]
+    lanes += [[4 * rows << i] for i in range((BN // (4 * rows) - 1).bit_length())]
+    return gl.DistributedLinearLayout([], lanes + [[0]] * (5 - len(lanes)), [[rows], [2 * rows]], [], [BN])
+
+
 @gluon.jit
-def _copy_rows(dst, base, row, live, stride, WIDTH: gl.constexpr, layout: gl.constexpr):
-    """Start the copies of rows [n, WIDTH] into `dst`; masked rows become zeros and are not read."""
+def _copy_rows(dst, base, row, stride, WIDTH: gl.constexpr, layout: gl.constexpr):
+    """Start the copies of rows [n, WIDTH] into `dst`. Strides are multiples of 8 elements (16 bytes)."""
     col = gl.arange(0, WIDTH, layout=gl.SliceLayout(0, layout))
-    ptr = base + gl.where(live, row, 0).to(gl.int64)[:, None] * stride + col[None, :]
-    mask = gl.expand_dims(live, 1) & (col < WIDTH)[None, :]
-    async_copy.async_copy_global_to_shared(dst, ptr, mask=mask)
+    # One wide multiplication: of 64-bit factors the compiler makes seven instructions a row.
+    at = gl.inline_asm_elementwise("mul.wide.u32 $0, $1, $2;", "=l,r,r", [row, stride], gl.int64, True, 1)
+    at = gl.multiple_of(at, 8)
+    async_copy.async_copy_global_to_shared(dst, base + at[:, None] + col[None, :])
 
 
 @gluon.jit
@@ -165,6 +178,7 @@ def _producer(
     q_layout: gl.constexpr = gl.BlockedLayout([1, 8], [32 // q_lanes, q_lanes], [4, 1], [1, 0])
     v_layout: gl.constexpr = gl.BlockedLayout([1, 8], [32 // v_lanes, v_lanes], [4, 1], [1, 0])
     q_rows: gl.constexpr = gl.SliceLayout(1, q_layout)
+    one_each: gl.constexpr = _one_a_lane(BN, 32 // q_lanes)
     v_rows: gl.constexpr = gl.SliceLayout(1, v_layout)
     slot = gl.program_id(0) * 0
     phase = slot + 1  # parity to wait for on an empty slot: passes at once on a fresh barrier
@@ -207,17 +221,18 @@ def _producer(
                     slot = slot * 0
                     phase = phase ^ 1
         else:
-            key = _step_keys(stream, begin, first, kv_len, KEYS, C, SEGMENTS, BN, q_rows)
+            key = _step_keys(stream, begin, first, kv_len, KEYS, C, SEGMENTS, BN, one_each)
             for t in range(first, last):
-                live = t * BN + gl.arange(0, BN, layout=q_rows) < kv_len
-                ahead = _step_keys(stream, begin, t + 1, kv_len, KEYS, C, SEGMENTS, BN, q_rows)
+                ahead = _step_keys(stream, begin, t + 1, kv_len, KEYS, C, SEGMENTS, BN, one_each)
                 mbarrier.wait(k_empty.index(slot), phase)
-                _copy_rows(k_buf.index(slot).reshape([BN, DQ]), k_head, key, live, stride_kn, DQ, q_layout)
+                if kv_len > 0:
+                    q_key = gl.convert_layout(key, q_rows)
+                    _copy_rows(k_buf.index(slot).reshape([BN, DQ]), k_head, q_key, stride_kn, DQ, q_layout)
                 async_copy.mbarrier_arrive(k_full.index(slot), increment_count=False)
                 mbarrier.wait(v_empty.index(slot), phase)
-                v_key = gl.convert_layout(key, v_rows)
-                v_live = gl.convert_layout(live, v_rows)
-                _copy_rows(v_buf.index(slot).reshape([BN, DV]), v_head, v_key, v_live, stride_vn, DV, v_layout)
+                if kv_len > 0:
+                    v_key = gl.convert_layout(key, v_rows)
+                    _copy_rows(v_buf.index(slot).reshape([BN, DV]), v_head, v_key, stride_vn, DV, v_layout)
                 async_copy.mbarrier_arrive(v_full.index(slot), increment_count=False)
                 key = ahead
                 slot += 1
@@ -365,9 +380,10 @@ def _consumer(
             slot = slot * 0
             phase = phase ^ 1
 
+        # Of an empty stream nothing was copied: its output is whatever lay in shared memory, times 0.
         if ROW_MASKS:
             fault = gl.max(gl.max((o - o != 0.0).to(gl.int32), 1), 0)
-            if fault > 0:
+            if (fault > 0) & (kv_len > 0):
                 gl.store(flags + w, fault)
         empty = l == 0.0
         if HAS_LSE:
@@ -375,7 +391,8 @@ def _consumer(
             at = (token + in_token).to(gl.int64) * stride_lt + (kv_head * G + in_head).to(gl.int64) * stride_lh
             gl.store(lse + at, value, mask=ok)
         inv = gl.where(empty, 0.0, 1.0 / gl.where(empty, 1.0, l))
-        o = o * gl.convert_layout(inv, o_row)[:, None]
+        scale = gl.convert_layout(inv, o_row)[:, None]
+        o = gl.where(scale == 0.0, 0.0, o * scale)
         if out.dtype.element_ty != gl.float32 and DQ == DV:
             # Through this warpgroup's Q, which it has read for the last time: rows then leave in whole sectors.
             lanes: gl.constexpr = DV // 8

@@ -33,9 +33,30 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+#: Hardware barriers of the two consumers (Triton takes 0 to 3 here: one a warpgroup and one of the dispatch).
+LEFT_READY = gl.constexpr(8)
+RIGHT_READY = gl.constexpr(9)
+SUMS_READY = gl.constexpr(10)
+
 BH = gl.constexpr(64)  # heads of a program: the rows of a warpgroup's matrix instruction
 BN = gl.constexpr(64)  # slots of a step
 HALF = gl.constexpr(256)  # columns of half an output
+
+
+@gluon.jit
+def _signal(barrier: gl.constexpr):
+    """All threads of this consumer announce what they have stored; the other one's `_await` of this turn returns then.
+
+    The turns of a barrier may not run ahead of each other: between two signals of one there has to be an `_await` of
+    the other's answer.
+    """
+    gl.inline_asm_elementwise("bar.arrive $1, 256; mov.u32 $0, 0;", "=r,n", [barrier], gl.int32, False, 1)
+
+
+@gluon.jit
+def _await(barrier: gl.constexpr):
+    """Wait until all threads of the other consumer have signalled (or, of a barrier that both await, are here too)."""
+    gl.inline_asm_elementwise("bar.sync $1, 256; mov.u32 $0, 0;", "=r,n", [barrier], gl.int32, False, 1)
 
 
 @gluon.jit
@@ -138,8 +159,7 @@ def _store_rows(o, out_head, stride_oh, heads, OFF: gl.constexpr, layout: gl.con
 def _left(
     q_head, out_head, lse_head, stride_qh, stride_oh, stride_lh, heads, scale2, pair_begin, pair_end, live_buf,
     live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right, sum_left, sum_right,
-    q_full, full_left, full_right, empty_left, left_full, right_full, done_left, done_right,
-    EXTRA: gl.constexpr, HAS_LSE: gl.constexpr,
+    q_full, full_left, full_right, empty_left, EXTRA: gl.constexpr, HAS_LSE: gl.constexpr,
 ):  # fmt: skip
     DOT: gl.constexpr = q_left.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
@@ -177,15 +197,14 @@ def _left(
         max_left.store(m_even)
         p_left.store(p.to(DOT))
         fence_async_shared()
-        gl.thread_barrier()
-        mbarrier.arrive(left_full)
+        _signal(LEFT_READY)
         alpha = gl.exp2(m - safe)
         l = l * alpha + gl.sum(p, 1)
         o = o * gl.convert_layout(alpha, o_row)[:, None]
         pd = gl.convert_layout(p.to(DOT), gl.DotOperandLayout(0, o_layout, 2))
         product = warpgroup_mma(pd, k_left.index(even), o, is_async=True)
 
-        mbarrier.wait(right_full, phase)
+        _await(RIGHT_READY)
         m = max_right.load(row)
         alpha = gl.exp2(m_even - _finite_or_zero(m))
         l = l * alpha
@@ -200,9 +219,7 @@ def _left(
         mbarrier.arrive(empty_left.index(1))
 
     sum_left.store(l)
-    gl.thread_barrier()
-    mbarrier.arrive(done_left)
-    mbarrier.wait(done_right, 0)
+    _await(SUMS_READY)
     l = l + sum_right.load(row)
     empty = l == 0.0
     inv = 1.0 / gl.where(empty, 1.0, l)
@@ -219,8 +236,7 @@ def _left(
 def _right(
     q_head, out_head, stride_qh, stride_oh, heads, scale2, pair_begin, pair_end, live_buf,
     live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right, sum_left, sum_right,
-    q_full, full_left, full_right, empty_right, left_full, right_full, done_left, done_right,
-    EXTRA: gl.constexpr,
+    q_full, full_left, full_right, empty_right, EXTRA: gl.constexpr,
 ):  # fmt: skip
     DOT: gl.constexpr = q_left.dtype
     s_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
@@ -250,7 +266,7 @@ def _right(
             scores = warpgroup_mma(q_extra, k_extra.index(odd).permute((1, 0)), scores, is_async=True)
         # The even step's product goes first, so that this softmax has cover too. (Sent behind the logits, ptxas would
         # wait for the logits anyway before it lets the old output be rescaled.)
-        mbarrier.wait(left_full, phase)
+        _await(LEFT_READY)
         mbarrier.wait(live_full.index(1), phase)
         s = warpgroup_mma_wait(0, [scores])
         m_even = max_left.load(row)
@@ -267,8 +283,7 @@ def _right(
         max_right.store(m)
         p_right.store(p.to(DOT))
         fence_async_shared()
-        gl.thread_barrier()
-        mbarrier.arrive(right_full)
+        _signal(RIGHT_READY)
         alpha = gl.exp2(m_even - safe)
         l = l * alpha + gl.sum(p, 1)
         pd = gl.convert_layout(p.to(DOT), gl.DotOperandLayout(0, o_layout, 2))
@@ -281,9 +296,7 @@ def _right(
         mbarrier.arrive(empty_right.index(1))
 
     sum_right.store(l)
-    gl.thread_barrier()
-    mbarrier.arrive(done_right)
-    mbarrier.wait(done_left, 0)
+    _await(SUMS_READY)
     l = l + sum_left.load(row)
     empty = l == 0.0
     inv = 1.0 / gl.where(empty, 1.0, l)
@@ -350,10 +363,6 @@ def mla_kernel(
     live_full = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
     empty_left = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
     empty_right = gl.allocate_shared_memory(gl.int64, [2, 1], bar)
-    left_full = gl.allocate_shared_memory(gl.int64, [1], bar)
-    right_full = gl.allocate_shared_memory(gl.int64, [1], bar)
-    done_left = gl.allocate_shared_memory(gl.int64, [1], bar)
-    done_right = gl.allocate_shared_memory(gl.int64, [1], bar)
     # A gather arrives once a thread of the producer, everything else once a warpgroup.
     mbarrier.init(q_full, count=128)
     for j in gl.static_range(2):
@@ -362,24 +371,18 @@ def mla_kernel(
         mbarrier.init(live_full.index(j), count=1)
         mbarrier.init(empty_left.index(j), count=1)
         mbarrier.init(empty_right.index(j), count=1)
-    mbarrier.init(left_full, count=1)
-    mbarrier.init(right_full, count=1)
-    mbarrier.init(done_left, count=1)
-    mbarrier.init(done_right, count=1)
     # fmt: off
     gl.warp_specialize(
         [
             (_left, (
                 q_head, out_head, lse_head, stride_qh, stride_oh, stride_lh, heads, scale2, pair_begin, pair_end,
                 live_buf, live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
-                sum_left, sum_right, q_full, full_left, full_right, empty_left, left_full, right_full, done_left,
-                done_right, EXTRA, HAS_LSE,
+                sum_left, sum_right, q_full, full_left, full_right, empty_left, EXTRA, HAS_LSE,
             )),
             (_right, (
                 q_head, out_head, stride_qh, stride_oh, heads, scale2, pair_begin, pair_end,
                 live_buf, live_full, q_left, q_right, k_left, k_right, k_extra, p_left, p_right, max_left, max_right,
-                sum_left, sum_right, q_full, full_left, full_right, empty_right, left_full, right_full, done_left,
-                done_right, EXTRA,
+                sum_left, sum_right, q_full, full_left, full_right, empty_right, EXTRA,
             )),
             (_producer, (
                 q_head, k_head, list_, stride_qh, stride_ks, heads, topK, limit, pair_begin, pair_end, q_left, q_right,
