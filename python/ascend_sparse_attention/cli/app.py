@@ -111,7 +111,8 @@ def _run() -> int:
         return 130
     except OSError as error:
         # Text that typer itself wrote (--help), or the system's trouble with something that no command foresaw.
-        code = _complain(f"the output could not be written: {error.strerror}" if error.filename is None else str(error))
+        lost = error.filename is None and error.strerror is not None
+        code = _complain(f"the output could not be written: {error.strerror}" if lost else str(error))
         _drop_output()
         return code
     except Exception:

@@ -36,7 +36,7 @@ def check_submission(
     """
     # torch takes a second to load, which --help should not.
     from ..precision import report as reports
-    from ..submission import Options
+    from ..submission import Options, SubmissionError
     from ..submission import check_submission as check
 
     if not directory.exists():
@@ -52,8 +52,11 @@ def check_submission(
         raise UsageError(f"--build-args: {error}") from error
     console = output_console(json)
     options = Options(device=device.value, build_arguments=arguments, seconds=seconds, keep=keep)
-    with console.status("check") as status:
-        result = check(directory, options, lambda stage: status.update(stage))
+    try:
+        with console.status("check") as status:
+            result = check(directory, options, lambda stage: status.update(stage))
+    except SubmissionError as error:
+        raise UsageError(str(error)) from error
     for stage, word in result.stages.items():
         console.print(f"{stage}: {word}", markup=False, highlight=False)
     for one in result.violations:

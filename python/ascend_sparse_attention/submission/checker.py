@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import accuracy, environment
-from .environment import FreshEnvironment
+from .environment import FreshEnvironment, SubmissionError
 from .rules import Violation, violation
 from .source_scan import scan_package
 
@@ -82,12 +82,20 @@ class Options:
 def check_submission(
     directory: Path, options: Options | None = None, progress: Callable[[str], None] = lambda stage: None
 ) -> SubmissionReport:
-    """Build, install, import, call and judge the submission in `directory`. The directory itself is left as it is."""
+    """Build, install, import, call and judge the submission in `directory`. The directory itself is left as it is.
+
+    Raises:
+        SubmissionError: there is no room for the copy that is built, or the directory cannot be copied.
+    """
     options = options or Options()
     report = SubmissionReport(str(directory))
     if not directory.is_dir():
-        report.violations.append(violation("EVAL-CANN-001", str(directory), "a directory", "none there"))
+        got = "a file" if directory.exists() else "none there"
+        report.violations.append(violation("EVAL-CANN-001", str(directory), "a directory", got))
         return report
+    name, place = ("TMPDIR", Path(tempfile.gettempdir())) if options.keep is None else ("--keep", options.keep)
+    if place.resolve().is_relative_to(directory.resolve()):
+        raise SubmissionError(f"{name}: expected a folder outside the submission, got {place}")
     if options.keep is not None:
         options.keep.mkdir(parents=True)
         _Check(directory, options, report, progress, options.keep.resolve()).run()
@@ -164,6 +172,10 @@ class _Check:
     def run_packages(self) -> None:
         """The evaluator installs dist/cann_bench*.run before the wheel; twice must work as once."""
         for package in sorted((self.copy / "dist").glob("cann_bench*.run")):
+            if not package.is_file():
+                got = "a link to nothing" if package.is_symlink() else "a folder"
+                self.found("SFA-PKG-003", package.name, "a file", got)
+                continue
             package.chmod(0o755)
             target = self.work / "opp"
             target.mkdir(exist_ok=True)

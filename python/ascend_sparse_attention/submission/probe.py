@@ -195,7 +195,10 @@ class Probe:
         self.seen: dict[str, Any] = {"stage": "import", "cases": {}, "calls": {}}
 
     def save(self) -> None:
-        (self.folder / "seen.json").write_text(json.dumps(self.seen))
+        # Whole or not at all: the limit may end this process in the middle of it.
+        partial = self.folder / "seen.part"
+        partial.write_text(json.dumps(self.seen))
+        partial.replace(self.folder / "seen.json")
 
     def run(self) -> None:
         self.save()

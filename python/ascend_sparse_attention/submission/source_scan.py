@@ -88,7 +88,7 @@ def scan_python(path: Path, shown: str, *, calls: bool) -> Iterator[Violation]:
     """Faults of one Python file; `shown` is its name in messages. `calls`: see `scan_package`."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (SyntaxError, UnicodeDecodeError, ValueError) as error:
+    except (SyntaxError, UnicodeDecodeError, ValueError, RecursionError, MemoryError) as error:
         yield violation("EVAL-CANN-004", shown, "Python source", f"{type(error).__name__}: {error}")
         return
     modules = _aliases(tree)
@@ -136,8 +136,10 @@ def scan_package(directory: Path, root: Path, *, calls: bool) -> list[Violation]
     found: list[Violation] = []
     for path in sorted(directory.rglob("*")):
         shown = str(path.relative_to(root))
+        if not path.is_file():
+            continue
         if path.suffix == ".py":
             found.extend(scan_python(path, shown, calls=calls))
-        elif path.suffix == ".so" and path.is_file():
+        elif path.suffix == ".so":
             found.extend(scan_library(path, shown))
     return found
