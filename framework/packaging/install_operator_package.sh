@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Head of the operator package: a tar archive follows. Installs the vendor folder "asa" as a whole or not at all.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@"  # as `sh package.run`
 set -euo pipefail
 version='@VERSION@' soc='@SOC@' machine='@MACHINE@' digest='@SHA256@'
 offset=$((10#@OFFSET@))
@@ -38,6 +39,7 @@ for argument in "$@"; do
 done
 say() { [ $quiet = 1 ] || printf '%s\n' "$*"; }
 
+[ -f "$0" ] || fail "expected to be run as a file (bash package.run), got its text from a pipe"
 payload() { tail -c "+$((offset + 1))" "$0"; }
 got=$(payload | sha256sum | cut -d' ' -f1)
 [ "$got" = "$digest" ] || fail "damaged: expected SHA-256 $digest of the archive in it, got $got"
@@ -53,21 +55,34 @@ if [ -n "$extract" ]; then
     exit 0
 fi
 
+source="--install-path"
 if [ -z "$target" ]; then
-    target=${ASCEND_OPP_PATH:-}
+    source=ASCEND_OPP_PATH target=${ASCEND_OPP_PATH:-}
     [ -n "$target" ] || fail "where to? ASCEND_OPP_PATH is not set (source CANN's set_env.sh, or give --install-path=DIR)"
 fi
 case "$target" in
+    *[:$'\n']*) fail "$source: expected a path without ':' and line breaks, which no path variable can hold, got $target" ;;
     /*) ;;
-    *) fail "--install-path: expected an absolute path, got $target" ;;
+    *) fail "$source: expected an absolute path, got $target" ;;
 esac
+# What CANN names must be there; only a folder that was asked for is made.
+[ $source != ASCEND_OPP_PATH ] || [ -d "$target" ] || fail "ASCEND_OPP_PATH: expected a folder, got $target, which is none"
 [ "$(uname -m)" = "$machine" ] || fail "built for $machine, this machine is $(uname -m)"
 vendors="$target/vendors"
 mkdir -p "$vendors" 2>/dev/null || fail "cannot make $vendors"
 [ -w "$vendors" ] || fail "no right to write in $vendors"
+if [ -L "$vendors/$vendor" ] || { [ -e "$vendors/$vendor" ] && [ ! -d "$vendors/$vendor" ]; }; then
+    fail "expected a folder of an earlier installation or nothing at $vendors/$vendor, got a link or file"
+fi
+# Two installations at once take turns.
+exec 9< "$vendors"
+if command -v flock > /dev/null; then flock 9; fi
 
 # Everything is put beside its place and then renamed: an interrupted or failed installation leaves the old one.
-new="$vendors/.$vendor.new.$$" old="$vendors/.$vendor.old.$$" order="$vendors/.config.ini.$$"
+new="$vendors/.$vendor.new.$$" old="$vendors/.$vendor.old.$$"
+config="$vendors/config.ini"
+if [ -L "$config" ]; then config=$(readlink -f "$config") || fail "$vendors/config.ini leads nowhere"; fi
+order="$(dirname "$config")/.config.ini.$$"
 undo() {
     rm -rf "$new" "$order"
     if [ -d "$old" ]; then
@@ -86,14 +101,18 @@ mkdir -p "$new/bin"
 } > "$new/bin/set_env.bash"
 
 # CANN asks the vendors in the order of load_priority; the others keep theirs.
-others=""
-if [ -f "$vendors/config.ini" ]; then
-    others=$(sed -n 's/^load_priority=//p' "$vendors/config.ini" | head -n 1 | tr ',' '\n' | { grep -vx "$vendor" || true; } | paste -sd, -)
+others="" priority='^[[:space:]]*load_priority[[:space:]]*='
+if [ -f "$config" ]; then
+    others=$(sed -n "s/$priority//p" "$config" | head -n 1 | tr -d '[:blank:]\r' | tr ',' '\n' |
+        { grep -vx -e "$vendor" -e "" || true; } | paste -sd, -)
+    cp -p "$config" "$order" || fail "cannot write $order"  # for its owner and mode
+    chmod u+w "$order"
 fi
 {
     echo "load_priority=$vendor${others:+,$others}"
-    if [ -f "$vendors/config.ini" ]; then grep -v '^load_priority=' "$vendors/config.ini" || true; fi
+    if [ -f "$config" ]; then grep -v "$priority" "$config" || true; fi
 } > "$order" || fail "cannot write $order"
+if [ -f "$config" ]; then chmod --reference="$config" "$order"; fi
 
 replaced=""
 if [ -e "$vendors/$vendor" ]; then
@@ -102,7 +121,7 @@ if [ -e "$vendors/$vendor" ]; then
     mv -T "$vendors/$vendor" "$old" || fail "cannot move $vendors/$vendor aside"
 fi
 mv -T "$new" "$vendors/$vendor" || fail "cannot put the package into $vendors/$vendor"
-mv -T "$order" "$vendors/config.ini" || { rm -rf "${vendors:?}/$vendor"; fail "cannot write $vendors/config.ini"; }
+mv -T "$order" "$config" || { rm -rf "${vendors:?}/$vendor"; fail "cannot write $config"; }
 
 say "installed version $version for $soc into $vendors/$vendor$replaced"
 say "before use: source $vendors/$vendor/bin/set_env.bash"

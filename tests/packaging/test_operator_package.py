@@ -155,6 +155,85 @@ def test_an_installation_that_fails_says_so_and_changes_nothing(package, tmp_pat
     assert state() == before
 
 
+def test_what_lies_in_the_way_is_kept(package, tmp_path):
+    """A file or link where the vendor's folder goes is not this package's to replace."""
+    vendors = tmp_path / "vendors"
+    vendors.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    for make in (
+        lambda path: path.write_text("mine"),
+        lambda path: path.symlink_to(tmp_path / "elsewhere"),
+        lambda path: path.symlink_to(tmp_path / "nowhere"),
+    ):
+        make(vendors / "asa")
+        done = install(package, f"--install-path={tmp_path}")
+        assert done.returncode != 0 and f"or nothing at {vendors}/asa, got a link or file" in done.stderr
+        assert [path.name for path in vendors.iterdir()] == ["asa"] and not (vendors / "asa" / "version.info").exists()
+        (vendors / "asa").unlink()
+
+
+def test_order_of_vendors_as_others_write_it(package, tmp_path):
+    """Blanks, line ends of Windows, no last line end, a link and a mode of its own."""
+    vendors = tmp_path / "vendors"
+    vendors.mkdir()
+    (tmp_path / "real.ini").write_bytes(b"first=1\r\n load_priority = one , asa,, two\r\nlast=2")
+    (tmp_path / "real.ini").chmod(0o440)
+    (vendors / "config.ini").symlink_to("../real.ini")
+    for _ in range(2):
+        assert install(package, f"--install-path={tmp_path}").returncode == 0
+        assert (vendors / "config.ini").is_symlink() and (tmp_path / "real.ini").stat().st_mode & 0o777 == 0o440
+        assert (tmp_path / "real.ini").read_bytes() == b"load_priority=asa,one,two\nfirst=1\r\nlast=2\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["real.ini", "vendors"]
+
+
+def test_strange_ways_to_call_the_installer(package, tmp_path):
+    """Through sh and a link with blanks in its name, from a pipe, several at once, into a folder with odd letters."""
+    link = tmp_path / "a b.run"
+    link.symlink_to(package)
+    odd = tmp_path / "a b'ü$x"
+    done = subprocess.run(["sh", str(link), f"--install-path={odd}"], env=clean_env(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    script = str(odd / "vendors/asa/bin/set_env.bash")
+    shown = subprocess.run(
+        ["bash", "-uc", 'source "$1" && echo "$ASCEND_CUSTOM_OPP_PATH"', "-", script],
+        env=clean_env(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert shown.stdout == f"{odd}/vendors/asa\n", shown.stderr
+    with open(package, "rb") as text:
+        done = subprocess.run(["bash", "-s"], stdin=text, cwd=tmp_path, env=clean_env(), capture_output=True, text=True)
+    assert done.returncode != 0 and "expected to be run as a file" in done.stderr
+    command = [str(package), "--quiet", f"--install-path={odd}"]
+    running = [subprocess.Popen(command, env=clean_env(), stderr=subprocess.PIPE) for _ in range(4)]
+    assert [one.communicate()[1] for one in running] == [b""] * 4 and {one.returncode for one in running} == {0}
+    assert sorted(path.name for path in (odd / "vendors").iterdir()) == ["asa", "config.ini"]
+
+
+def test_a_toolkit_that_is_only_half_there(package, tmp_path):
+    """ASCEND_OPP_PATH of a CANN that was moved or removed: nothing is made where it was."""
+    done = install(package, ASCEND_OPP_PATH=str(tmp_path / "gone" / "opp"))
+    assert done.returncode != 0 and f"ASCEND_OPP_PATH: expected a folder, got {tmp_path}/gone/opp" in done.stderr
+    assert not any(tmp_path.iterdir())
+    done = install(package, ASCEND_OPP_PATH="opp")
+    assert done.returncode != 0 and "ASCEND_OPP_PATH: expected an absolute path, got opp" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="takes rights away from root")
+def test_without_the_right_to_write(package, tmp_path_factory):
+    folder = Path("/tmp") / tmp_path_factory.mktemp("rights").name  # a place that everyone may enter
+    folder.mkdir()
+    try:
+        runnable = shutil.copy(package, folder / "package.run")
+        assert install(package, f"--install-path={folder}").returncode == 0
+        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(runnable)]
+        for path, words in ((folder, "no right to write in"), (folder / "vendors", "cannot make")):
+            done = subprocess.run([*nobody, f"--install-path={path}"], env=clean_env(), capture_output=True, text=True)
+            assert done.returncode != 0 and words in done.stderr, done.stderr
+        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    finally:
+        shutil.rmtree(folder)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -162,6 +241,7 @@ def test_an_installation_that_fails_says_so_and_changes_nothing(package, tmp_pat
         (("--install-path=",), "--install-path: expected a path, got none"),
         (("--install-path=relative/opp",), "expected an absolute path, got relative/opp"),
         (("--install-path=/proc/nowhere",), "cannot make /proc/nowhere/vendors"),
+        (("--install-path=/tmp/one:two",), "--install-path: expected a path without ':'"),
         (("--nonsense",), "unknown argument --nonsense"),
     ],
 )
