@@ -3,6 +3,7 @@
 # All set-up into .venv, then the main job of a machine without an NPU: the bundled cases, MLA and GQA, through the
 # Ascend C kernel in the CPU twin, ending with the table of verdicts.
 set -euo pipefail
+unset CDPATH
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 echo "Setting up .venv (the first time downloads torch, 200 MB and more: a minute or several) ..."

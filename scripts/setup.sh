@@ -3,6 +3,7 @@
 # Sets up .venv with the pinned versions and the package itself (editable). Run by quickstart.sh and test.sh; safe to run again.
 # Usage: setup.sh [extra ...]   e.g. setup.sh test lint
 set -euo pipefail
+unset CDPATH
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 

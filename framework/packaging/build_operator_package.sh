@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds CANN's operator package and leaves it in dist/. Usage: build_operator_package.sh TOOLKIT SOC JOBS PYTHON
 set -euo pipefail
+unset CDPATH
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 toolkit=$1 soc=$2 jobs=$3 python=$4
 

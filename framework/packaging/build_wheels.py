@@ -58,7 +58,7 @@ def own_headers(project: dict[str, Any]) -> list[str]:
 
 def main(argv: list[str]) -> None:
     build, out, kind = Path(argv[0]).resolve(), Path(argv[1]), "twin" if argv[2] == "twin" else "npu"
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     licenses = {"LICENSE": ROOT / "LICENSE"}
     # All of them are looked up before a wheel is written: a build that lacks one leaves none behind.
     bench_libraries = libraries(build, _CANN_BENCH[kind])
@@ -78,7 +78,8 @@ def main(argv: list[str]) -> None:
     scripts = "".join(f"{name} = {target}\n" for name, target in project.get("scripts", {}).items())
     print(write_wheel(
         out, "ascend_sparse_attention", project["version"], files, tag=platform_tag(), headers=own_headers(project),
-        description=(ROOT / "README.md").read_text(), entry_points=f"[console_scripts]\n{scripts}", licenses=licenses,
+        description=(ROOT / "README.md").read_text(encoding="utf-8"), entry_points=f"[console_scripts]\n{scripts}",
+        licenses=licenses,
     ))  # fmt: skip
 
 

@@ -44,15 +44,15 @@ def check(vendor: Path, soc: str) -> None:
     missing = [one for want in REQUIRED if not any(vendor.glob(one := want.format(machine=machine, soc=soc)))]
     if missing:
         sys.exit(f"run_package: expected in {vendor}: {', '.join(missing)}; got none")
-    info = (vendor / f"op_impl/ai_core/tbe/config/{soc}/aic-{soc}-ops-info.json").read_text()
+    info = (vendor / f"op_impl/ai_core/tbe/config/{soc}/aic-{soc}-ops-info.json").read_text(encoding="utf-8")
     if f'"{OP_TYPE}"' not in info:
         sys.exit(f"run_package: expected {OP_TYPE} in aic-{soc}-ops-info.json, got {info[:200]}")
 
 
 def version_info(vendor: Path, version: str, soc: str) -> bytes:
     """CANN's version.info with ours behind it."""
-    theirs = (vendor / "version.info").read_text() if (vendor / "version.info").is_file() else ""
-    header = (ROOT / "op_kernel" / "tiling_data.h").read_text()
+    theirs = (vendor / "version.info").read_text(encoding="utf-8") if (vendor / "version.info").is_file() else ""
+    header = (ROOT / "op_kernel" / "tiling_data.h").read_text(encoding="utf-8")
     (tiling,) = re.findall(r"kTilingVersion = (\d+);", header)
     kept = [line for line in theirs.splitlines() if line and not line.startswith("asa_")]
     return "\n".join([*kept, f"asa_version={version}", f"asa_tiling_version={tiling}", f"asa_soc={soc}", ""]).encode()
@@ -79,7 +79,7 @@ def archive(vendor: Path, extra: dict[str, bytes]) -> bytes:
 
 def head(**facts: str) -> bytes:
     """The installer with the facts filled in; the archive's offset is its own length."""
-    text = Path(__file__).with_name("install_operator_package.sh").read_text()
+    text = Path(__file__).with_name("install_operator_package.sh").read_text(encoding="utf-8")
     for name, value in facts.items():
         text = text.replace(f"@{name}@", value)
     # As many digits as the placeholder has letters: filling it in does not move the archive.
@@ -89,7 +89,7 @@ def head(**facts: str) -> bytes:
 def main(argv: list[str]) -> None:
     vendor, soc, out = Path(argv[0]), argv[1], Path(argv[2])
     check(vendor, soc)
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     ours = {"version.info": version_info(vendor, version, soc), "LICENSE": (ROOT / "LICENSE").read_bytes()}
     payload = archive(vendor, ours)
     digest = hashlib.sha256(payload).hexdigest()

@@ -3,6 +3,7 @@
 # Sets up .venv-npu: the real torch_npu, and under .venv-npu/fake_acl the fake runtime it runs on here. Quick when
 # nothing has changed. The environment is its own because torch_npu, once installed, is loaded by every `import torch`.
 set -euo pipefail
+unset CDPATH
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 venv="$root/.venv-npu"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -32,9 +33,17 @@ def build(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         (("--soc=ascend310p",), {"ASCEND_HOME_PATH": str(TOOLKIT)}, "expected ascend910b or ascend910_93, got 'asc"),
         ((), {"ASCEND_HOME_PATH": str(TOOLKIT)}, "name the SoC by --soc=ascend910b"),
         (("--twin", "--pkg"), {}, "--pkg needs CANN"),
-        (("--jobs=0",), {}, "--jobs: expected a positive number, got '0'"),
+        (("--jobs=0",), {}, "--jobs: expected a number of 1 to 9999, got '0'"),
         (("--nonsense",), {}, "unknown argument --nonsense"),
-        (("--twin",), {"ASA_BUILD_SECONDS": "soon"}, "ASA_BUILD_SECONDS: expected a positive number, got 'soon'"),
+        (("--twin",), {"ASA_BUILD_SECONDS": "soon"}, "ASA_BUILD_SECONDS: expected a number of 1 to 999999, got 'soon'"),
+        (("--jobs=99999999999999999999",), {}, "--jobs: expected a number of 1 to 9999, got '9999"),
+        (("--soc=",), {"ASCEND_HOME_PATH": str(TOOLKIT)}, "--soc: expected ascend910b or ascend910_93, got ''"),
+        (("--clean", "--twin"), {}, "--clean: expected no argument beside it, got --clean --twin"),
+        (("--clean", "--nonsense"), {}, "unknown argument --nonsense"),
+        ((), {"ASCEND_HOME_PATH": "Ascend/latest"}, "ASCEND_HOME_PATH: expected an absolute path, got Ascend/latest"),
+        (("--twin",), {"PYTHON": "/bin/ls"}, "PYTHON: expected Python 3.10 or later, got /bin/ls, ls (GNU"),
+        (("--twin",), {"PYTHON": "/bin/true"}, "PYTHON: expected Python 3.10 or later, got /bin/true"),
+        (("--twin",), {"CXX": "g++-77 -m64"}, "expected a C++ compiler on PATH, got none called g++-77"),
         (("--twin",), {"PYTHON": "/nowhere/python"}, "expected an interpreter, got '/nowhere/python'"),
     ],
 )
@@ -45,6 +54,63 @@ def test_refusals_come_at_once_and_leave_nothing(arguments, env, words):
     assert time.monotonic() - start < 5
     assert done.returncode != 0 and words in done.stderr
     assert {path: sorted((ROOT / path).glob("*")) for path in ("build", "dist")} == before
+
+
+def script_alone(folder: Path) -> Path:
+    """A tree with build.sh and none of the sources."""
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "build.sh", folder)
+    return folder
+
+
+def test_clean_removes_what_lies_beside_the_script(tmp_path):
+    """Called through a link from elsewhere, with a CDPATH that leads astray: its own folders, and no others."""
+    tree = script_alone(tmp_path / "own tree")
+    for place in (tree, tmp_path, tmp_path / "astray" / "own tree"):
+        for name in ("build", "dist"):
+            (place / name).mkdir(parents=True)
+            (place / name / "file").write_text("")
+    (tmp_path / "link.sh").symlink_to(tree / "build.sh")
+    for script in ("link.sh", "own tree/build.sh"):
+        env = {**os.environ, "CDPATH": str(tmp_path / "astray")}
+        done = subprocess.run(["bash", script, "--clean"], cwd=tmp_path, env=env)
+        assert done.returncode == 0
+        assert sorted(path.name for path in tree.iterdir()) == ["build.sh"]
+        for place in (tmp_path, tmp_path / "astray" / "own tree"):
+            assert (place / "build" / "file").exists() and (place / "dist" / "file").exists()
+
+
+def test_folders_that_cannot_be_used(tmp_path):
+    """A file in the place of build/, and another build that is running: said, and what is in dist/ stays."""
+    tree = script_alone(tmp_path / "tree")
+    (tree / "dist").mkdir()
+    (tree / "dist" / "cann_bench-0.1-py3-none-any.whl").write_text("of an earlier build")
+
+    def refused() -> str:
+        command = ["bash", str(tree / "build.sh"), "--twin"]
+        done = subprocess.run(command, env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True)
+        assert done.returncode == 1 and [path.name for path in (tree / "dist").iterdir()] == [
+            "cann_bench-0.1-py3-none-any.whl"
+        ]
+        return done.stderr
+
+    (tree / "build").write_text("")
+    assert f"expected folders build and dist in {tree} that can be made and written to" in refused()
+    (tree / "build").unlink()
+    (tree / "build").mkdir()
+    folder = os.open(tree / "build", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        assert f"expected no other build in {tree}, got one that is running" in refused()
+    finally:
+        os.close(folder)
+
+
+def test_why_torch_cannot_be_imported_is_said(tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('libtorch_cpu.so: no such file')\n")
+    done = build("--twin", PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "expected torch in it" in done.stderr and "OSError: libtorch_cpu.so: no such file" in done.stderr
 
 
 def test_the_first_python_on_path_is_used(tmp_path):
