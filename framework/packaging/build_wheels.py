@@ -52,7 +52,10 @@ def own_headers(project: dict[str, Any]) -> list[str]:
     lines += [f"Requires-Dist: {one}" for one in project["dependencies"]]
     for extra, needs in project.get("optional-dependencies", {}).items():
         lines.append(f"Provides-Extra: {extra}")
-        lines += [f'Requires-Dist: {one}; extra == "{extra}"' for one in needs]
+        for one in needs:
+            what, _, marker = (part.strip() for part in one.partition(";"))
+            both = f'({marker}) and extra == "{extra}"' if marker else f'extra == "{extra}"'
+            lines.append(f"Requires-Dist: {what}; {both}")
     return lines
 
 

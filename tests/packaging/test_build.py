@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import email
 import fcntl
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from build_tree import ROOT, TOOLKIT, copy_tree
+from pip._vendor.packaging.requirements import Requirement
 
 
 def build(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -197,6 +199,14 @@ def test_wheels_hold_this_build_and_nothing_else(tmp_path):
         (entry,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
         module = re.search(r"^sfa = (\w+):main$", archive.read(entry).decode(), re.M)[1]
         assert b"def main(" in archive.read(f"{module}.py"), "the script's own module lies beside the package"
+        (entry,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        needs = [Requirement(one) for one in email.message_from_bytes(archive.read(entry)).get_all("Requires-Dist")]
+    given = re.findall(r'^ *"(\w[\w-]*)[=>]=', (ROOT / "pyproject.toml").read_text(), re.M)
+    assert {one.name for one in needs} >= {"torch", "triton", "pytest", "ruff", *given}
+    for need in needs:
+        extras = {extra for extra in ("", "test", "lint") if not need.marker or need.marker.evaluate({"extra": extra})}
+        wanted = {"torch": {"", "test", "lint"}, "triton": {"test"}, "ruff": {"lint"}}
+        assert extras == wanted.get(need.name, extras), need
     assert held == {"ascend_sparse_attention/lib/libasa_twin.so": b"fresh"}
 
 
