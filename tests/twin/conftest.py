@@ -4,8 +4,8 @@
 A test module that sets ``TWIN_PROGRAM = "checker"`` and takes the fixture ``twin_case`` gets one test per case that
 ``twin_checker --list`` prints. ``twin_program("example_matmul")`` gives the path of any built executable.
 
-Environment: TWIN_BUILD_DIR puts the build elsewhere (default: build/twin-tests of the checkout); TWIN_SANITIZE=1
-builds with AddressSanitizer and UBSan, in a directory of its own.
+Environment: TWIN_BUILD_DIR puts the build elsewhere (default: build/twin of the checkout, where scripts/build_twin.sh
+has compiled the twin already); TWIN_SANITIZE=1 builds with AddressSanitizer and UBSan, in a directory of its own.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ TIMEOUT_S = 300
 
 @functools.cache
 def build_dir() -> Path:
-    """Configures and builds tests/twin; returns the build directory."""
+    """Configures and builds the test programs; returns the build directory."""
     sanitize = os.environ.get("TWIN_SANITIZE", "0") == "1"
-    default = REPO / "build" / ("twin-tests-sanitize" if sanitize else "twin-tests")
+    default = REPO / "build" / ("twin-sanitize" if sanitize else "twin")
     directory = Path(os.environ.get("TWIN_BUILD_DIR", str(default)))
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed", allow_module_level=True)
     directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / ".lock", "w") as lock:  # two pytest processes must not build at once
+    with open(directory / ".lock", "w") as lock:  # two processes must not build at once; the scripts take it too
         fcntl.flock(lock, fcntl.LOCK_EX)
-        configure = ["cmake", "-S", str(REPO / "tests" / "twin"), "-B", str(directory)]
+        configure = ["cmake", "-S", str(REPO), "-B", str(directory), "-DASA_TWIN_TESTS=ON"]
         configure += [f"-DCPU_TWIN_SANITIZE={'ON' if sanitize else 'OFF'}"]
-        for command in (configure, ["cmake", "--build", str(directory), "--parallel", "2"]):
+        build = ["cmake", "--build", str(directory), "--target", "twin_tests", "--parallel", "2"]
+        for command in (configure, build):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 pytest.fail(f"{' '.join(command)}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}", pytrace=False)
