@@ -51,7 +51,9 @@ def _strategies(query: Any, key: Any, layout: str, is_causal: bool, num_outputs:
     if num_kv_heads % query.mesh.size() == 0:
         # An uneven split would part query heads from their key heads.
         accepted.append(strategy(*[by_head] * 5))
-    if num_kv_heads == 1:
+    ranks, num_heads = query.mesh.size(), query.tensor_meta.shape[heads]
+    if num_kv_heads == 1 and -(-num_heads // ranks) * (ranks - 1) < num_heads:
+        # Otherwise the last rank would be left without a head, which no call may be.
         accepted.append(strategy(by_head, by_head, whole, whole, whole))
     if not is_causal:
         accepted.append(strategy(by_position, by_position, whole, whole, by_position))

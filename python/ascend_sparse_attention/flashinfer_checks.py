@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 
 from .block_problem import HeadScales, Logits
+from .checks import FLOAT32_MAX
 from .masks import segment_bytes
 
 KV_LAYOUTS = ("NHD", "HND")
@@ -99,9 +100,17 @@ def _number(name: str, value: object, default: float) -> float:
     if isinstance(value, torch.Tensor) and value.device.type != "cpu":
         # Its value would have to be waited for.
         raise TypeError(f"{name}: expected a finite number or None, got a Tensor on {value.device}")
-    number = float(value.__float__())
+    try:
+        number = float(value.__float__())
+    except (TypeError, ValueError, RuntimeError):  # of more than one element
+        raise TypeError(f"{name}: expected a finite number or None, got {type(value).__name__} of several") from None
+    except OverflowError:
+        raise ValueError(f"{name}: expected a number that float32 holds, got a larger int") from None
     if not math.isfinite(number):
         raise ValueError(f"{name}: expected a finite number, got {number}")
+    # The CUDA kernels compute with it as float32, where anything larger would be an infinity.
+    if abs(number) > FLOAT32_MAX:
+        raise ValueError(f"{name}: expected a number that float32 holds, got {number}")
     return number
 
 
@@ -150,12 +159,20 @@ def check_last_stride(name: str, tensor: torch.Tensor) -> None:
         raise ValueError(f"{name}: expected stride 1 in the last dimension, got {tensor.stride(-1)}")
 
 
+def _check_own_memory(name: str, tensor: object) -> None:
+    assert isinstance(tensor, torch.Tensor)
+    if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride())):
+        raise ValueError(f"{name}: expected memory of its own for every element, got strides {tensor.stride()}")
+
+
 def check_outputs(out: object, lse: object, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
     """out and lse where given: out as told, lse float32 of out's shape without its last dimension."""
     if out is not None:
         check_last_stride("out", check_like("out", out, shape, dtype, device))
+        _check_own_memory("out", out)
     if lse is not None:
         check_like("lse", lse, tuple(shape)[:-1], torch.float32, device)
+        _check_own_memory("lse", lse)
 
 
 def check_scales(
@@ -163,7 +180,7 @@ def check_scales(
 ) -> HeadScales:
     """float32 factors a head: [num_qo_heads], [num_kv_heads], [num_kv_heads], each or none."""
     checked = [
-        None if scale is None else check_like(name, scale, (heads,), torch.float32, device).contiguous()
+        None if scale is None else check_like(name, scale, (heads,), torch.float32, device).resolve_neg().contiguous()
         for name, scale, heads in (
             ("scale_q", scale_q, num_qo_heads),
             ("scale_k", scale_k, num_kv_heads),
@@ -237,7 +254,7 @@ def _read_bsr(indptr: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor
         read = torch.cat([indptr, *bounds]).cpu().numpy()
         host, values = torch.from_numpy(read[: indptr.numel()]), read[indptr.numel() :]
     else:
-        host = torch.empty(indptr.shape, dtype=torch.int32).copy_(indptr)
+        host = torch.empty(indptr.shape, dtype=torch.int32, device="cpu").copy_(indptr)
         values = torch.cat(bounds).cpu().numpy()
     return host, int(values.min(initial=0)), int(values.max(initial=0))
 
@@ -301,6 +318,12 @@ def check_variable(
         if (host < 0).any():
             head, block = (int(i) for i in (host < 0).nonzero()[0])
             raise ValueError(f"{name}: expected sizes >= 0, got {int(host[head, block])} at ({head}, {block})")
+        # Bounded one by one first: the sum of larger ones could leave int64.
+        if (host > _INT32_MAX).any():
+            head, block = (int(i) for i in (host > _INT32_MAX).nonzero()[0])
+            raise ValueError(
+                f"{name}: expected sizes of at most {_INT32_MAX}, got {int(host[head, block])} at ({head}, {block})"
+            )
         sums = host.sum(dim=1)
         differ = (sums != sums[0]).nonzero()
         if differ.numel():

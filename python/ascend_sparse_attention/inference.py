@@ -41,6 +41,16 @@ def run_without_backward(
         what: the call's name, for the message.
         results: tensors that are filled in place, each of them the caller's own afterwards too.
     """
+    if torch.compiler.is_compiling():
+        # Its kernels are launched past torch's dispatcher: a tracer has to step over them.
+        torch._dynamo.disable(_run_without_backward)(what, launch, results, inputs)  # type: ignore[no-untyped-call]
+    else:
+        _run_without_backward(what, launch, results, inputs)
+
+
+def _run_without_backward(
+    what: str, launch: Callable[[], None], results: list[torch.Tensor | None], inputs: list[torch.Tensor | None]
+) -> None:
     with torch.no_grad():
         launch()
     read = [x for x in inputs if x is not None]

@@ -52,10 +52,10 @@ def pack_bsr_mask(mask: torch.Tensor, indptr: torch.Tensor, R: int, C: int) -> t
     sizes = segment_bytes(indptr, R, C)
     counts = torch.diff(indptr.to(torch.int64))
     bits = torch.zeros(int(sizes.sum()) * 8, dtype=torch.bool, device=device)
-    owner = torch.repeat_interleave(torch.arange(counts.numel()), counts, output_size=nnz)
+    owner = torch.repeat_interleave(torch.arange(counts.numel(), device="cpu"), counts, output_size=nnz)
     first_bit = ((sizes.cumsum(0) - sizes) * 8)[owner]
     width = (counts * C)[owner]
-    column = (torch.arange(nnz) - indptr.to(torch.int64)[owner]) * C
+    column = (torch.arange(nnz, device="cpu") - indptr.to(torch.int64)[owner]) * C
     step = max(1, _PAIRS_AT_ONCE // max(1, R * C))
     row = torch.arange(R, device=device).view(1, R, 1)
     inner = torch.arange(C, device=device)
@@ -76,4 +76,5 @@ def alibi_slopes(num_heads: int) -> torch.Tensor:
     n = 1 << (num_heads.bit_length() - 1)
     exponents = [-8.0 * i / n for i in range(1, n + 1)]
     exponents += [-4.0 * (2 * i - 1) / n for i in range(1, num_heads - n + 1)]
-    return torch.tensor([2.0**e for e in exponents], dtype=torch.float64)
+    # The device is named: torch's default one may be another, and the result is kept.
+    return torch.tensor([2.0**e for e in exponents], dtype=torch.float64, device="cpu")

@@ -89,6 +89,12 @@ def merge_state_in_place(
     _check((("v", v, "s", s), ("v_other", v_other, "s_other", s_other)))
     merged_v, merged_s = _merge(torch.stack([v, v_other]), torch.stack([s, s_other]), 0)
     if mask is not None:
+        if not isinstance(mask, torch.Tensor):
+            raise TypeError(f"mask: expected a Tensor, got {type(mask).__name__}")
+        if s.dim() == 0:
+            raise ValueError("mask: expected None where s has no dimension to pick from, got a Tensor")
+        if mask.device != v.device:
+            raise ValueError(f"Invalid device of mask: expected v's {v.device}, got {mask.device}")
         if mask.dtype != torch.bool or tuple(mask.shape) != (v.shape[0],):
             raise ValueError(f"Invalid shape or dtype of mask: expected ({v.shape[0]},) of {torch.bool}, "
                              f"got {tuple(mask.shape)} of {mask.dtype}")  # fmt: skip
@@ -114,6 +120,8 @@ def merge_states(v: torch.Tensor, s: torch.Tensor, dim: int = 1) -> tuple[torch.
         ValueError: shapes, dtypes or devices that do not go together, no state, or no such dimension.
     """
     _check((("v", v, "s", s),))
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise TypeError(f"dim: expected an int, got {type(dim).__name__}")
     if not -s.dim() <= dim < s.dim():
         raise ValueError(f"dim: expected a dimension of s, which has {s.dim()}, got {dim}")
     if s.shape[dim] == 0:

@@ -166,7 +166,7 @@ def single_prefill_with_kv_cache(
     elif custom_mask is not None:
         custom_mask = checks.check_custom_mask(custom_mask, qo_len, kv_len, q.device)
     dtype = q.dtype if o_dtype is None else checks.canonical_dtype("o_dtype", o_dtype)
-    runner = backends.resolve_block(backend, q.device, "single prefill")
+    runner = backends.resolve_block(backend, q.device, "single prefill", "q")
 
     out = torch.empty((qo_len, q.shape[1], v.shape[2]), dtype=dtype, device=q.device)
     lse = torch.empty((qo_len, q.shape[1]), dtype=torch.float32, device=q.device) if return_lse else None
@@ -175,6 +175,8 @@ def single_prefill_with_kv_cache(
         if lse is not None:
             lse.fill_(-math.inf)
     elif qo_len > 0:
+        if window >= kv_len - 1:
+            window = -1  # even the last query's window holds every key; a sum with it could leave int32
         masked = custom_mask is not None or packed_custom_mask is not None
         mask = PrefillMask(custom_mask, packed_custom_mask, bool(causal) and not masked, max(window, -1))
         run_without_backward(

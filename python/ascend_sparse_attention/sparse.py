@@ -251,7 +251,9 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
         )
         logits = checks.check_logits(spec.head_dim, sm_scale, logits_soft_cap, rope_scale, rope_theta)
         host_indptr = checks.check_bsr(indptr, indices, M, N, R, C)
-        runner = backends.resolve_block(self._backend_name, self.device, "block-sparse attention")
+        runner = backends.resolve_block(
+            self._backend_name, self.device, "block-sparse attention", "float_workspace_buffer"
+        )
         packed = None
         if packed_mask is not None:
             packed, missing = checks.check_bsr_packed_mask(packed_mask, host_indptr, M, R, C)
@@ -367,6 +369,7 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
         logits: Logits,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         spec = self._planned()
+        checks.check_flag("return_lse", return_lse)
         shape = (self._tokens, spec.num_qo_heads, spec.head_dim)
         kv_shape = (self._keys, spec.num_kv_heads, spec.head_dim)
         checks.check_operand("q", q, shape, spec.q_dtype, spec.device)
@@ -467,7 +470,9 @@ class VariableBlockSparseAttentionWrapper(_PlannedWrapper):
         )
         logits = checks.check_logits(spec.head_dim, sm_scale, logits_soft_cap, rope_scale, rope_theta)
         qo_len, kv_len = checks.check_variable(block_mask_map, block_row_sz, block_col_sz, spec.num_kv_heads)
-        runner = backends.resolve_block(self._backend_name, self.device, "variable block-sparse attention")
+        runner = backends.resolve_block(
+            self._backend_name, self.device, "variable block-sparse attention", "float_workspace_buffer"
+        )
         structure = VariableStructure(
             block_mask_map=block_mask_map.to(self.device, torch.bool),
             block_row_sz=block_row_sz.to(self.device, torch.int32),
@@ -556,6 +561,7 @@ class VariableBlockSparseAttentionWrapper(_PlannedWrapper):
         logits: Logits,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         spec = self._planned()
+        checks.check_flag("return_lse", return_lse)
         shape = (spec.num_qo_heads, self._tokens, spec.head_dim)
         kv_shape = (spec.num_kv_heads, self._keys, spec.head_dim)
         checks.check_operand("q", q, shape, spec.q_dtype, spec.device)

@@ -160,8 +160,10 @@ def check_block_name(name: object) -> str:
     return name
 
 
-def resolve_block(name: str, device: torch.device, what: str) -> BlockBackend:
+def resolve_block(name: str, device: torch.device, what: str, argument: str) -> BlockBackend:
     """The backend that `what` (words, for messages) takes on `device`, checked to be usable and able.
+
+    `argument` is the tensor, by its name in the call, whose device it is.
 
     Raises:
         ValueError: unknown name, or a backend that does not take tensors of this device.
@@ -178,6 +180,10 @@ def resolve_block(name: str, device: torch.device, what: str) -> BlockBackend:
         candidate: Any = load(name)
         if not all(hasattr(candidate, method) for method in _BLOCK_METHODS):
             raise NotImplementedError(f"backend {name} has no {what} yet; cpu and cuda have")
-    backend: Any = resolve(name, device)
-    result: BlockBackend = backend
+    if name == "auto":
+        raise ValueError(f"{argument}: expected a tensor on cpu, cuda or npu, got {device}")
+    backend: Any = load(name)
+    if backend.device_type() != device.type:
+        raise ValueError(f"backend: {name} expects tensors on {backend.device_type()}, got {argument} on {device}")
+    result: BlockBackend = usable(name)  # type: ignore[assignment]
     return result

@@ -132,7 +132,8 @@ def rotate(x: torch.Tensor, position: torch.Tensor, logits: Logits) -> torch.Ten
     Pair (d, d + D/2) turns by position / rope_scale * rope_theta^(-2d/D).
     """
     half = x.shape[-1] // 2
-    frequency = logits.rope_theta ** (-2.0 * torch.arange(half, dtype=torch.float64) / x.shape[-1]) / logits.rope_scale
+    pair = torch.arange(half, dtype=torch.float64, device="cpu")
+    frequency = logits.rope_theta ** (-2.0 * pair / x.shape[-1]) / logits.rope_scale
     angle = position.to(torch.float64).unsqueeze(-1) * frequency
     cos, sin = angle.cos(), angle.sin()
     first, second = x[..., :half], x[..., half:]
@@ -222,7 +223,7 @@ def _factor(logits: Logits, scales: HeadScales, kv_head: torch.Tensor, heads: to
     """sm_scale * scale_q * scale_k for entries of kv_head [P] and query heads [P, G]: [P, G, 1, 1], or a number."""
     if scales.q is None and scales.k is None:
         return logits.sm_scale
-    factor = torch.full(heads.shape, logits.sm_scale, dtype=torch.float64)
+    factor = torch.full(heads.shape, logits.sm_scale, dtype=torch.float64, device="cpu")
     if scales.q is not None:
         factor = factor * scales.q[heads].double()
     if scales.k is not None:
@@ -252,11 +253,11 @@ class CpuBlockBackend(CpuBackend):
         height = structure.block_row_sz.to(torch.int64)
         size = structure.block_col_sz.to(torch.int64)
         Hk, MB, NB = structure.block_mask_map.shape
-        selected = (structure.block_mask_map & (size > 0).unsqueeze(1)).view(Hk * MB, NB).nonzero()
+        selected = (structure.block_mask_map & (size > 0).unsqueeze(1)).reshape(Hk * MB, NB).nonzero()
         head = selected[:, 0] // max(MB, 1)
         length = size[head, selected[:, 1]]
         first = (size.cumsum(1) - size)[head, selected[:, 1]]
-        keys = torch.zeros(Hk * MB, dtype=torch.int64).index_add_(0, selected[:, 0], length).numpy()
+        keys = torch.zeros(Hk * MB, dtype=torch.int64, device="cpu").index_add_(0, selected[:, 0], length).numpy()
         flat = height.reshape(-1).numpy()
         fields = _tiles(
             np.repeat(np.arange(Hk), MB),
@@ -288,14 +289,14 @@ class CpuBlockBackend(CpuBackend):
         for batch in planned.batches:
             head = batch.kv_head
             n = batch.most_rows
-            in_tile = torch.arange(n)
+            in_tile = torch.arange(n, device="cpu")
             inside = in_tile < batch.rows.unsqueeze(-1)
             token = (batch.token.unsqueeze(-1) + in_tile).clamp(max=q.shape[0] - 1)
             row = batch.local_row.unsqueeze(-1) + in_tile
             queries = _take(q, token, head.unsqueeze(-1)).transpose(1, 2)  # [P, G, n, D]
             if planned.spec.pos_encoding == "ROPE_LLAMA":
                 queries = rotate(queries, (row + (batch.kv_len - batch.qo_len).unsqueeze(-1)).unsqueeze(1), logits)
-            heads = head.unsqueeze(-1) * group + torch.arange(group)
+            heads = head.unsqueeze(-1) * group + torch.arange(group, device="cpu")
             result, result_lse = attend(
                 queries,
                 _planned_steps(planned, batch, row, k, v, logits),
@@ -329,13 +330,13 @@ class CpuBlockBackend(CpuBackend):
         custom = mask.custom
         if mask.packed is not None:
             custom = unpack_bits(mask.packed, qo_len * kv_len).view(qo_len, kv_len)
-        head = torch.arange(Hk)
-        heads = torch.arange(Hq).view(Hk, group)
+        head = torch.arange(Hk, device="cpu")
+        heads = torch.arange(Hq, device="cpu").view(Hk, group)
         slopes = alibi_slopes(Hq).view(Hk, group, 1, 1) if pos_encoding == "ALIBI" else None
         rows = max(1, min(256, _BATCH_ELEMENTS // (STEP * Hq)))
         shift = kv_len - qo_len
         for first in range(0, qo_len, rows):
-            row = torch.arange(first, min(qo_len, first + rows))
+            row = torch.arange(first, min(qo_len, first + rows), device="cpu")
             n = row.numel()
             # Keys that some row of this piece may see.
             stop = kv_len if not mask.causal else max(0, min(kv_len, shift + first + n))
@@ -369,7 +370,7 @@ def _planned_steps(
     kv_len = batch.kv_len.unsqueeze(-1)
     ragged = not bool((batch.kv_len == batch.most_keys).all())
     for start in range(0, batch.most_keys, STEP):
-        place = torch.arange(start, min(start + STEP, batch.most_keys))
+        place = torch.arange(start, min(start + STEP, batch.most_keys), device="cpu")
         # Beyond an entry's end the last key is read again, and masked.
         at = batch.key_begin.unsqueeze(-1) + torch.minimum(place, (kv_len - 1).clamp(min=0))
         if plan.width > 0:
@@ -414,7 +415,7 @@ def _dense_steps(
 ) -> Iterator[_Step]:
     """Keys first..last of single prefill for the query rows `row`; shift is kv_len - qo_len."""
     for start in range(first, last, STEP):
-        place = torch.arange(start, min(start + STEP, last))
+        place = torch.arange(start, min(start + STEP, last), device="cpu")
         keys, values = (x[start : start + place.numel()].transpose(0, 1).double() for x in (k, v))
         if pos_encoding == "ROPE_LLAMA":
             keys = rotate(keys, place, logits)

@@ -251,7 +251,7 @@ def auto_takes() -> list[Finding]:
             device = cast("torch.device", SimpleNamespace(type=kind))
             try:
                 if block:
-                    chosen: backends.Backend = backends.resolve_block("auto", device, entry)
+                    chosen: backends.Backend = backends.resolve_block("auto", device, entry, "device")
                 else:
                     chosen = backends.resolve("auto", device)
                 takes.append(f"{kind} tensors: {chosen.name}")

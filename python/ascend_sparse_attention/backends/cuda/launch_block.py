@@ -309,6 +309,10 @@ def _launch_portable(
     return _portable_launcher()(call.items(q, k), args, constants, options, q.device, _FRESH)
 
 
+#: Prepared launches that one plan keeps.
+_MOST_LAUNCHES = 256
+
+
 def run_block_sparse(
     plan: BlockPlan,
     q: torch.Tensor,
@@ -364,6 +368,8 @@ def run_block_sparse(
         scale_k=scale_k,
         scale_v=scale_v,
     )
+    if len(plan.launches) >= _MOST_LAUNCHES:
+        plan.launches.clear()  # forward() may see new numbers for ever
     plan.launches[key] = _launch(call, q, k, v, out, lse)
 
 
