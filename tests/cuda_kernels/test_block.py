@@ -85,8 +85,8 @@ def pack_segments(mask, indptr, R, C):
 
 @pytest.mark.parametrize("C", [1, 3])
 def test_faults_do_not_outlive_their_block_row(C, dtype, device):
-    """Row copies of a stream's last step repeat its last key, and an empty stream copies nothing: neither may show what
-    an earlier tile left in shared memory, nor a fault of another block row. 48 keys: part of a step."""
+    """What an earlier tile left in shared memory shows neither in a step that a stream fills in part (16 or 48 keys)
+    nor in the one of an empty stream; a fault in the last key of such a step comes out as it went in."""
     rows = 300 if device.type == "cuda" else 3  # on a GPU more tiles than processors, the empty ones last
     R, D, nb = 128, 64, 16
     gen = torch.Generator().manual_seed(4)

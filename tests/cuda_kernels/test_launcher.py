@@ -172,3 +172,35 @@ def test_other_strides_are_another_problem(recorded):
     cuda.run_prefill(q, wide, v, o, sm_scale=0.1)
     kernel = next(r for r in recorded if r.first)
     assert len(kernel.first) == 2 and not kernel.prepared
+
+
+def test_head_dims_beyond_the_gpu_are_named(recorded, monkeypatch):
+    from triton.runtime.errors import OutOfResources
+
+    def too_much(self, grid):
+        def launch(*args, **constants):
+            raise OutOfResources(294912, 232448, "shared memory")
+
+        return launch
+
+    monkeypatch.setattr(Recorder, "__getitem__", too_much)
+    ((q, k, v, o),) = tensors(300, 4, 2, 768, copies=1)
+    words = "head_dim: expected .* which has 232448 bytes of shared memory a program, got some that need 294912"
+    with pytest.raises(ValueError, match=words):
+        cuda.run_prefill(q, k, v, o, sm_scale=0.1)
+
+
+def test_a_plan_that_has_run_can_be_pickled_and_copied(recorded):
+    import copy
+    import pickle
+
+    plan = cuda.plan_bsr(
+        torch.tensor([0, 1, 2]).int(), torch.zeros(2).int(), M=256, N=256, R=128, C=128, num_qo_heads=4, num_kv_heads=2,
+        head_dim_qk=64, head_dim_vo=64, q_dtype=torch.float16, device=torch.device("cpu"),
+    )  # fmt: skip
+    (arguments,) = tensors(256, 4, 2, 64, copies=1)
+    cuda.run_block_sparse(plan, *arguments, sm_scale=0.1)
+    assert plan.launches
+    for again in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
+        assert again.launches == {} and torch.equal(again.tiles, plan.tiles) and again.config == plan.config
+    assert plan.launches

@@ -123,3 +123,14 @@ def test_causal_rows_with_nothing(dtype, device):
     got = run(q, k, v, idx, 0.2, "BSND", True)
     check(got, reference.sparse(q.cpu(), k.cpu(), v.cpu(), idx.cpu(), 0.2, "BSND", True), dtype)
     assert (got[0][0, 0] == 0).all() and (got[0][0, 1] != 0).any()
+
+
+def test_the_op_does_not_answer_for_cuda_on_a_cpu(device):
+    """Triton's interpreter serves the kernels' own entry point; the op goes by the tensors' device."""
+    import ascend_sparse_attention as asa
+
+    if device.type == "cuda":
+        pytest.skip("tensors of this device are the cuda backend's")
+    q, k, v = (torch.zeros(1, 2, 1, 64, dtype=torch.float16) for _ in range(3))
+    with pytest.raises(ValueError, match="backend: cuda expects tensors on cuda, got query on cpu"):
+        asa.sparse_flash_attention(q, k, v, torch.zeros(1, 2, 1, 1).int(), 0.1, backend="cuda")

@@ -94,6 +94,9 @@ def sparse_flash_attention(
         raise ValueError(f"backend: expected one of {', '.join(backends.NAMES)}, got {backend!r}")
     if backend != "auto":
         backends.resolve(backend, query.device)
+        if backend == "cuda" and query.device.type != "cuda":
+            # Triton's interpreter takes them, but the op goes by the device, so the CPU's kernel would answer instead.
+            raise ValueError(f"backend: cuda expects tensors on cuda, got query on {query.device}")
     if index_check_requested(check_indices):
         # Values come after everything that can be said without reading them.
         problem = check_sparse_flash_attention(query, key, value, sparseIndices, scaleValue, inputLayout, is_causal)

@@ -99,12 +99,13 @@ def _hopper_serves(call: _Call, q: torch.Tensor, k: torch.Tensor, v: torch.Tenso
         and call.pos_encoding == "NONE"
         and call.logits_soft_cap <= 0
         and call.scaled == 0
-        and call.sm_scale > 0
+        and call.sm_scale * LOG2E > 1.2e-38  # positive as a float32 too
         and q.shape[2] in (64, 128, 256)
         and v.shape[2] in (64, 128, 256)
         and k.shape[0] > 0
         and all(aligned(x) for x in (q, k, v))
-        and max(k.stride(0), v.stride(0)) < 2**31  # the row copies multiply 32 bits by 32
+        # Row copies multiply 32 bits by 32, and bulk copies want memory of its own for every row.
+        and all(0 < step < 2**31 or n == 1 for x in (k, v) for step, n in zip(x.stride(), x.shape))
     )
 
 

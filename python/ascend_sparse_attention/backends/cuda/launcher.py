@@ -72,8 +72,16 @@ class Launcher:
             return None
         if self._kernel.arg_names[len(args) :] != list(constants):
             raise ValueError(f"constants: expected {self._kernel.arg_names[len(args) :]}, got {list(constants)}")
-        with torch.cuda.device(device):
-            compiled = self._kernel[(programs,)](*args, **constants, **options)
+        from triton.runtime.errors import OutOfResources
+
+        try:
+            with torch.cuda.device(device):
+                compiled = self._kernel[(programs,)](*args, **constants, **options)
+        except OutOfResources as error:
+            raise ValueError(
+                f"head_dim: expected head dimensions whose tiles fit the GPU, which has {error.limit} bytes of "
+                f"{error.name} a program, got some that need {error.required}"
+            ) from error
         return _prepare(compiled, programs, args, tuple(constants.values()), self._kernel.arg_names, fresh, device)
 
 

@@ -62,7 +62,8 @@ class BlockPlan:
         config: pinned tile sizes, warps and stages.
         shared_structure: one structure for all kv heads.
         slopes: ALiBi slopes, float32 [Hq], or None.
-        flags: int32, one a work item, all 0 between launches; None where no mask depends on the row.
+        flags: int32, one a work item, all 0 between launches; None where no mask depends on the row. They make a plan's
+            launches one another's successors: one stream at a time.
         launches: prepared launches of the problems that were run with this plan.
         kept_pairs: (row, key) pairs kept over all query heads, masks not counted: for reports of TFLOP/s.
     """
@@ -92,6 +93,10 @@ class BlockPlan:
     launches: dict[tuple[object, ...], list[Prepared]] = dataclasses.field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled and deep-copied without the prepared launches, which hold what only this process has."""
+        return {**self.__dict__, "launches": {}}
 
     @property
     def group(self) -> int:

@@ -99,18 +99,15 @@ def _step_keys(
     stream, begin, t, kv_len,
     KEYS: gl.constexpr, C: gl.constexpr, SEGMENTS: gl.constexpr, BN: gl.constexpr, layout: gl.constexpr,
 ):  # fmt: skip
-    """Keys [BN] of step t. Past the stream's end its last key stands again, whose score the consumer masks: so the
-    copies need no masks of their own, which would cost more instructions than the copies. Meaningless where the stream
-    is empty, and for RUNS where step t is beyond it."""
+    """Keys [BN] of step t; meaningless past kv_len."""
     n = gl.arange(0, BN, layout=layout)
     if KEYS == PACKED:
-        local = gl.minimum(t * BN + n, kv_len - 1)
-        block = gl.load(stream + begin + local // C, mask=(kv_len > 0) & (n >= 0), other=0)
+        local = t * BN + n
+        block = gl.load(stream + begin + local // C, mask=local < kv_len, other=0)
         key = block * C + local % C
     else:
         inside = t * BN < kv_len
         row = stream + (begin + t).to(gl.int64) * (2 * SEGMENTS)
-        n = gl.minimum(n, kv_len - 1 - t * BN)
         key = n + gl.load(row + 1, mask=inside, other=0)
         for s in gl.static_range(1, SEGMENTS):
             lane = gl.load(row + 2 * s, mask=inside, other=BN)
@@ -128,13 +125,42 @@ def _one_a_lane(BN, rows):
 
 
 @gluon.jit
-def _copy_rows(dst, base, row, stride, WIDTH: gl.constexpr, layout: gl.constexpr):
-    """Start the copies of rows [n, WIDTH] into `dst`. Strides are multiples of 8 elements (16 bytes)."""
+def _copy_rows(
+    dst, base, row, stride, count, WIDTH: gl.constexpr, BN: gl.constexpr, WHOLE: gl.constexpr, layout: gl.constexpr
+):
+    """Start the copies of rows [BN, WIDTH] into `dst`; unless WHOLE, those past `count` become zeros and are not read.
+
+    Strides are multiples of 8 elements (16 bytes).
+    """
+    rows: gl.constexpr = gl.SliceLayout(1, layout)
+    row = gl.convert_layout(row, rows)
+    n = gl.arange(0, BN, layout=rows)
     col = gl.arange(0, WIDTH, layout=gl.SliceLayout(0, layout))
+    if not WHOLE:
+        row = gl.where(n < count, row, 0)
     # One wide multiplication: of 64-bit factors the compiler makes seven instructions a row.
     at = gl.inline_asm_elementwise("mul.wide.u32 $0, $1, $2;", "=l,r,r", [row, stride], gl.int64, True, 1)
-    at = gl.multiple_of(at, 8)
-    async_copy.async_copy_global_to_shared(dst, base + at[:, None] + col[None, :])
+    ptr = base + gl.multiple_of(at, 8)[:, None] + col[None, :]
+    if WHOLE:
+        async_copy.async_copy_global_to_shared(dst, ptr)
+    else:
+        mask = gl.expand_dims(n < count, 1) & (col < WIDTH)[None, :]
+        async_copy.async_copy_global_to_shared(dst, ptr, mask=mask)
+
+
+@gluon.jit
+def _fill_step(
+    k_buf, v_buf, k_full, k_empty, v_full, v_empty, slot, phase, k_head, v_head, key, stride_kn, stride_vn, count,
+    BN: gl.constexpr, DQ: gl.constexpr, DV: gl.constexpr, WHOLE: gl.constexpr, q_layout: gl.constexpr,
+    v_layout: gl.constexpr,
+):  # fmt: skip
+    """Copy the rows of one step's keys, `count` of them, into a slot of the ring."""
+    mbarrier.wait(k_empty.index(slot), phase)
+    _copy_rows(k_buf.index(slot).reshape([BN, DQ]), k_head, key, stride_kn, count, DQ, BN, WHOLE, q_layout)
+    async_copy.mbarrier_arrive(k_full.index(slot), increment_count=False)
+    mbarrier.wait(v_empty.index(slot), phase)
+    _copy_rows(v_buf.index(slot).reshape([BN, DV]), v_head, key, stride_vn, count, DV, BN, WHOLE, v_layout)
+    async_copy.mbarrier_arrive(v_full.index(slot), increment_count=False)
 
 
 @gluon.jit
@@ -179,7 +205,6 @@ def _producer(
     v_layout: gl.constexpr = gl.BlockedLayout([1, 8], [32 // v_lanes, v_lanes], [4, 1], [1, 0])
     q_rows: gl.constexpr = gl.SliceLayout(1, q_layout)
     one_each: gl.constexpr = _one_a_lane(BN, 32 // q_lanes)
-    v_rows: gl.constexpr = gl.SliceLayout(1, v_layout)
     slot = gl.program_id(0) * 0
     phase = slot + 1  # parity to wait for on an empty slot: passes at once on a fresh barrier
     item = slot
@@ -222,19 +247,24 @@ def _producer(
                     phase = phase ^ 1
         else:
             key = _step_keys(stream, begin, first, kv_len, KEYS, C, SEGMENTS, BN, one_each)
-            for t in range(first, last):
+            # Whole steps apart from the last, so that their copies need no masks, which cost more than the copies.
+            whole = kv_len // BN
+            for t in range(first, gl.minimum(last, whole)):
                 ahead = _step_keys(stream, begin, t + 1, kv_len, KEYS, C, SEGMENTS, BN, one_each)
-                mbarrier.wait(k_empty.index(slot), phase)
-                if kv_len > 0:
-                    q_key = gl.convert_layout(key, q_rows)
-                    _copy_rows(k_buf.index(slot).reshape([BN, DQ]), k_head, q_key, stride_kn, DQ, q_layout)
-                async_copy.mbarrier_arrive(k_full.index(slot), increment_count=False)
-                mbarrier.wait(v_empty.index(slot), phase)
-                if kv_len > 0:
-                    v_key = gl.convert_layout(key, v_rows)
-                    _copy_rows(v_buf.index(slot).reshape([BN, DV]), v_head, v_key, stride_vn, DV, v_layout)
-                async_copy.mbarrier_arrive(v_full.index(slot), increment_count=False)
+                _fill_step(
+                    k_buf, v_buf, k_full, k_empty, v_full, v_empty, slot, phase, k_head, v_head, key, stride_kn,
+                    stride_vn, BN, BN, DQ, DV, True, q_layout, v_layout,
+                )  # fmt: skip
                 key = ahead
+                slot += 1
+                if slot == STAGES:
+                    slot = slot * 0
+                    phase = phase ^ 1
+            for t in range(gl.maximum(first, whole), last):
+                _fill_step(
+                    k_buf, v_buf, k_full, k_empty, v_full, v_empty, slot, phase, k_head, v_head, key, stride_kn,
+                    stride_vn, kv_len - t * BN, BN, DQ, DV, False, q_layout, v_layout,
+                )  # fmt: skip
                 slot += 1
                 if slot == STAGES:
                     slot = slot * 0
@@ -319,7 +349,7 @@ def _consumer(
             if MASK == MASK_LOCAL:
                 stride = (kv_len + 63) // 64 * 2
             # Rows past the tile's last read the tile's first: valid memory, and their results are not stored.
-            word_row = mask_word + gl.where(ok, row, local_row) * stride
+            word_row = mask_word + gl.where(ok, row, local_row).to(gl.int64) * stride
 
         m = gl.full([ROWS], float("-inf"), gl.float32, layout=s_row)
         l = gl.full([ROWS], 0.0, gl.float32, layout=s_row)
@@ -380,10 +410,9 @@ def _consumer(
             slot = slot * 0
             phase = phase ^ 1
 
-        # Of an empty stream nothing was copied: its output is whatever lay in shared memory, times 0.
         if ROW_MASKS:
             fault = gl.max(gl.max((o - o != 0.0).to(gl.int32), 1), 0)
-            if (fault > 0) & (kv_len > 0):
+            if fault > 0:
                 gl.store(flags + w, fault)
         empty = l == 0.0
         if HAS_LSE:
@@ -391,8 +420,7 @@ def _consumer(
             at = (token + in_token).to(gl.int64) * stride_lt + (kv_head * G + in_head).to(gl.int64) * stride_lh
             gl.store(lse + at, value, mask=ok)
         inv = gl.where(empty, 0.0, 1.0 / gl.where(empty, 1.0, l))
-        scale = gl.convert_layout(inv, o_row)[:, None]
-        o = gl.where(scale == 0.0, 0.0, o * scale)
+        o = o * gl.convert_layout(inv, o_row)[:, None]
         if out.dtype.element_ty != gl.float32 and DQ == DV:
             # Through this warpgroup's Q, which it has read for the last time: rows then leave in whole sectors.
             lanes: gl.constexpr = DV // 8
