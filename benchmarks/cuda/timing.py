@@ -69,14 +69,21 @@ def graph_time(call: Callable[[], object], inner: int = 20, repeats: int = 20) -
 
 def host_time(call: Callable[[], object], repeats: int = 9, synchronize: bool = True) -> Times:
     """Wall time of `call` on the host, the device idle before and, with `synchronize`, after."""
-    call()
-    samples = []
-    for _ in range(repeats):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
+    return host_times({"": call}, repeats, synchronize)[""]
+
+
+def host_times(calls: dict[str, Callable[[], object]], repeats: int, synchronize: bool = True) -> dict[str, Times]:
+    """`host_time` of several calls that take turns, so that what slows the host down for a while slows all of them."""
+    for call in calls.values():
         call()
-        if synchronize:
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
             torch.cuda.synchronize()
-        samples.append((time.perf_counter() - begin) * 1e3)
+            begin = time.perf_counter()
+            call()
+            if synchronize:
+                torch.cuda.synchronize()
+            samples[name].append((time.perf_counter() - begin) * 1e3)
     torch.cuda.synchronize()
-    return _spread(samples)
+    return {name: _spread(x) for name, x in samples.items()}

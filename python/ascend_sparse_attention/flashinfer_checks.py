@@ -211,8 +211,11 @@ def check_packed(name: str, packed: object, sizes: Sequence[int], device: torch.
 # --- BlockSparseAttentionWrapper -------------------------------------------------------------------------------------
 
 
-def check_bsr(indptr: object, indices: object, M: int, N: int, R: int, C: int) -> torch.Tensor:
-    """The structure of a BSR matrix; returns indptr on the CPU. Reads both tensors.
+def check_bsr(
+    indptr: object, indices: object, M: int, N: int, R: int, C: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The structure of a BSR matrix; returns indptr on the CPU, and a copy of indices on its device where reading them
+    made one. Reads both tensors.
 
     Raises:
         ValueError: N not a multiple of C, or a wrong dtype, length or value; values are named with their position.
@@ -230,7 +233,7 @@ def check_bsr(indptr: object, indices: object, M: int, N: int, R: int, C: int) -
     if indptr.numel() != MB + 1:
         raise ValueError(f"Invalid shape of indptr: expected ({MB + 1},), one more than ceil(M / R) = {MB} block rows, "
                          f"got ({indptr.numel()},)")  # fmt: skip
-    host, least, most = _read_bsr(indptr, indices)
+    host, least, most, copy = _read_bsr(indptr, indices)
     values = host.numpy()
     if values[0] != 0:
         raise ValueError(f"indptr: expected 0 at position 0, got {values[0]}")
@@ -243,20 +246,24 @@ def check_bsr(indptr: object, indices: object, M: int, N: int, R: int, C: int) -
     if nnz and (least < 0 or most >= NB):
         at = int(((indices < 0) | (indices >= NB)).nonzero()[0])
         raise ValueError(f"indices: expected values in [0, N / C = {NB}), got {int(indices[at])} at position {at}")
-    return host
+    return host, copy
 
 
-def _read_bsr(indptr: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, int, int]:
-    """A copy of indptr on the CPU, and the least and largest index (0 and 0 of none): one transfer, if it can be."""
-    few = indices.numel() <= 1 << 14  # fewer bytes than their reduction on a device takes time
+def _read_bsr(indptr: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, int, int, torch.Tensor | None]:
+    """A copy of indptr on the CPU, the least and largest index (0 and 0 of none), and a copy of indices if it came for
+    nothing. One transfer, if it can be."""
+    count = indices.numel()
+    few = count <= 1 << 15  # fewer bytes than their reduction on a device takes time
     bounds = [indices] if few else [x.view(1) for x in torch.aminmax(indices)]
-    if indptr.device == indices.device:
-        read = torch.cat([indptr, *bounds]).cpu().numpy()
-        host, values = torch.from_numpy(read[: indptr.numel()]), read[indptr.numel() :]
-    else:
+    if indptr.device != indices.device:
         host = torch.empty(indptr.shape, dtype=torch.int32, device="cpu").copy_(indptr)
-        values = torch.cat(bounds).cpu().numpy()
-    return host, int(values.min(initial=0)), int(values.max(initial=0))
+        values = torch.cat(bounds).numpy(force=True)
+        return host, int(values.min(initial=0)), int(values.max(initial=0)), None
+    both = torch.cat([*bounds, indptr])
+    read = both.numpy(force=True)
+    values, host = read[: -indptr.numel()], torch.from_numpy(read[-indptr.numel() :])
+    copy = both[:count] if few else None
+    return host, int(values.min(initial=0)), int(values.max(initial=0)), copy
 
 
 def check_bsr_mask(mask: object, nnz: int, R: int, C: int) -> torch.Tensor:

@@ -250,7 +250,7 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
             o_data_type,
         )
         logits = checks.check_logits(spec.head_dim, sm_scale, logits_soft_cap, rope_scale, rope_theta)
-        host_indptr = checks.check_bsr(indptr, indices, M, N, R, C)
+        host_indptr, copy = checks.check_bsr(indptr, indices, M, N, R, C)
         runner = backends.resolve_block(
             self._backend_name, self.device, "block-sparse attention", "float_workspace_buffer"
         )
@@ -264,7 +264,7 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
             )
         structure = BsrStructure(
             indptr=host_indptr,
-            indices=indices.to(self.device, copy=True),
+            indices=indices.to(self.device, copy=True) if copy is None or copy.device != self.device else copy,
             M=M,
             N=N,
             R=R,

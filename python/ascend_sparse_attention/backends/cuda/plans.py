@@ -36,6 +36,7 @@ from .launcher import Launcher, Prepared, hooked
 
 #: int32 fields of one query tile. kv_head is -1 where all kv heads share the structure (then a grid dimension has it).
 TILE_FIELDS = ("token", "rows", "kv_head", "stream", "kv_len", "local_row", "qo_len", "mask_word")
+_TOKEN, _ROWS, _KV_HEAD, _STREAM, _KV_LEN, _LOCAL_ROW, _QO_LEN, _MASK_WORD = range(len(TILE_FIELDS))
 
 RANGE, PACKED, RUNS, DENSE = 0, 1, 2, 3
 MASK_NONE, MASK_LOCAL, MASK_BY_KEY = 0, 1, 2
@@ -133,21 +134,13 @@ def _heads_per_tile(heights: tuple[tuple[int, int], ...], group: int, block_m: i
     return min(range(1, min(group, block_m) + 1), key=lambda heads: (tiles(heads), heads))
 
 
-def _query_tiles(
-    row_start: np.ndarray,
-    row_count: np.ndarray,
-    stream: np.ndarray,
-    kv_len: np.ndarray,
-    tokens_per_tile: int,
-    kv_head: np.ndarray | None = None,
-    mask_word: np.ndarray | None = None,
-) -> torch.Tensor:
-    """Cut block rows into query tiles and order them: by kv head (its keys stay in L2), then longest stream first.
+#: A table of query tiles without what their streams say, and the block row of each tile (None: tile i is block row i).
+_Cut = tuple[np.ndarray, np.ndarray | None]
 
-    kv_head, mask_word: None for zeros.
-    """
-    owner: np.ndarray | slice = slice(None)
-    height, local = row_count, None
+
+def _cut_rows(row_start: np.ndarray, row_count: np.ndarray, tokens_per_tile: int) -> _Cut:
+    """Cut block rows into query tiles of at most tokens_per_tile rows."""
+    owner, height, local = None, row_count, None
     if row_count.max(initial=0) > tokens_per_tile:
         pieces = -(-row_count // tokens_per_tile)
         owner = np.repeat(np.arange(row_count.size), pieces)
@@ -155,26 +148,54 @@ def _query_tiles(
         height = height[owner]
         row_count = np.minimum(height - local, tokens_per_tile)
         row_start = row_start[owner] + local
-    fields = np.zeros((len(TILE_FIELDS), row_count.size), dtype=np.int32)
-    columns = dict(zip(TILE_FIELDS, fields))
-    columns["token"][:] = row_start
-    columns["rows"][:] = row_count
-    columns["stream"][:] = stream[owner]
-    columns["kv_len"][:] = kv_len[owner]
-    columns["qo_len"][:] = height
+    table = np.zeros((row_count.size, len(TILE_FIELDS)), dtype=np.int32)
+    table[:, _TOKEN], table[:, _ROWS], table[:, _QO_LEN] = row_start, row_count, height
     if local is not None:
-        columns["local_row"][:] = local
-    if mask_word is not None:
-        columns["mask_word"][:] = mask_word[owner]
-    longest_first = -columns["kv_len"]
+        table[:, _LOCAL_ROW] = local
+    return table, owner
+
+
+@functools.lru_cache(maxsize=64)
+def _cut_evenly(M: int, R: int, tokens_per_tile: int) -> _Cut:
+    """`_cut_rows` of M rows in block rows of R."""
+    row_start = np.arange(0, M, R, dtype=np.int64)
+    table, owner = _cut_rows(row_start, np.minimum(M - row_start, R), tokens_per_tile)
+    table.flags.writeable = False
+    return table, owner
+
+
+def _even_cut(M: int, R: int, tokens_per_tile: int) -> _Cut:
+    """`_cut_evenly`, kept for the next plan unless it is large."""
+    small = M // min(R, tokens_per_tile) <= 1 << 14
+    return (_cut_evenly if small else _cut_evenly.__wrapped__)(M, R, tokens_per_tile)
+
+
+def _query_tiles(
+    cut: _Cut,
+    stream: np.ndarray,
+    kv_len: np.ndarray,
+    kv_head: np.ndarray | None = None,
+    mask_word: np.ndarray | None = None,
+) -> torch.Tensor:
+    """The table of query tiles, ordered by kv head (its keys stay in L2), then longest stream first.
+
+    stream, kv_len, kv_head, mask_word: of the block rows; None for zeros.
+    """
+    template, owner = cut
+    table = template.copy()
+    fields = {_STREAM: stream, _KV_LEN: kv_len, _KV_HEAD: kv_head, _MASK_WORD: mask_word}
+    for field, values in fields.items():
+        if values is not None:
+            table[:, field] = values if owner is None else values[owner]
+    longest_first = -table[:, _KV_LEN]
     if kv_head is None:
         order = longest_first.argsort(kind="stable")
     else:
-        columns["kv_head"][:] = kv_head[owner]
-        order = np.lexsort((longest_first, columns["kv_head"]))
-    if row_count.min(initial=1) <= 0:
-        order = order[columns["rows"][order] > 0]
-    return torch.from_numpy(np.ascontiguousarray(fields.T[order]))
+        order = np.lexsort((longest_first, table[:, _KV_HEAD]))
+    table = table[order]
+    if table.size and table[:, _ROWS].min() <= 0:
+        table = table[table[:, _ROWS] > 0]
+    return torch.from_numpy(table)
 
 
 @functools.cache
@@ -301,14 +322,13 @@ def plan_bsr(
         config: in place of the pinned one, for measurements.
     """
     group = num_qo_heads // num_kv_heads
-    starts = indptr.to("cpu", torch.int64).numpy()
-    counts = np.diff(starts)
+    starts = indptr.to("cpu", torch.int32).numpy()
+    counts = starts[1:] - starts[:-1]
     block_rows = counts.size
     longest = int(counts.max(initial=0)) * C
     if longest >= 2**31:
         raise ValueError(f"indices: expected fewer than 2**31 keys in a block row, got {longest}")
-    row_start = np.arange(block_rows, dtype=np.int64) * R
-    row_count = np.minimum(M - row_start, R)
+    last = M - (block_rows - 1) * R  # rows of the last block row
     if packed_mask is not None:
         causal = False
     if R == 1:
@@ -318,7 +338,7 @@ def plan_bsr(
         coarse = _coarsen(
             counts, indices, M, N, R, C, num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo, q_dtype, device, config
         )
-    kept = int((counts * row_count).sum()) * C * num_qo_heads
+    kept = (int(starts[-1]) * R - int(counts[-1]) * (R - last)) * C * num_qo_heads if block_rows else 0
     common: dict[str, Any] = {
         "tokens": M,
         "num_keys": N,
@@ -348,9 +368,9 @@ def plan_bsr(
         masked=packed_mask is not None,
         rope=pos_encoding == "ROPE_LLAMA",
     )
-    last = M - (block_rows - 1) * R
     heads = _heads_per_tile(((R, block_rows - 1), (last, 1)), group, config.block_m)
-    tiles = _query_tiles(row_start, row_count, starts[:-1], counts * C, config.block_m // heads, mask_word=mask_word)
+    cut = _even_cut(M, R, config.block_m // heads)
+    tiles = _query_tiles(cut, starts[:-1], counts * C, mask_word=mask_word)
     return BlockPlan(
         tiles=_to_device(tiles, device),
         stream=indices.to(device=device, dtype=torch.int32),
@@ -429,15 +449,9 @@ def _coarsen(
         return None
     stream = nonempty.nonzero()[:, 1].to(torch.int32)
     starts = np.cumsum(steps) - steps
-    token = np.arange(coarse_rows, dtype=np.int64) * tokens_per_tile
-    tiles = _query_tiles(
-        token,
-        np.minimum(M - token, tokens_per_tile),
-        starts,
-        steps * block_n,
-        tokens_per_tile,
-        mask_word=token * mask_stride,
-    )
+    first_word = np.arange(coarse_rows, dtype=np.int64) * (tokens_per_tile * mask_stride)
+    cut = _even_cut(M, tokens_per_tile, tokens_per_tile)
+    tiles = _query_tiles(cut, starts, steps * block_n, mask_word=first_word)
     return {
         "tiles": _to_device(tiles, device),
         "stream": stream,
@@ -525,14 +539,8 @@ def plan_variable(
     flat_rows = rows.reshape(-1)
     values, times = np.unique(flat_rows, return_counts=True)
     heads = _heads_per_tile(tuple(zip(values.tolist(), times.tolist())), group, config.block_m)
-    tiles = _query_tiles(
-        row_start.reshape(-1),
-        flat_rows,
-        stream_begin,
-        kv_len,
-        config.block_m // heads,
-        kv_head=np.repeat(np.arange(heads_kv), block_rows),
-    )
+    cut = _cut_rows(row_start.reshape(-1), flat_rows, config.block_m // heads)
+    tiles = _query_tiles(cut, stream_begin, kv_len, kv_head=np.repeat(np.arange(heads_kv), block_rows))
     return BlockPlan(
         tiles=_to_device(tiles, device),
         stream=stream,
