@@ -22,6 +22,7 @@ constexpr int kScaleAttr = 0;
 constexpr int kLayoutAttr = 1;
 constexpr int kCausalAttr = 2;
 constexpr int kLseAttr = 3;
+constexpr uint32_t kBatchMode = 1;  // of TilingContext::SetScheduleMode
 constexpr size_t kAttrNum = 4;
 constexpr uint32_t kTypicalMhz = 1800;  // the plan compares schedules by cycles; the clock scales all of them alike
 
@@ -132,6 +133,9 @@ ge::graphStatus Tiling(gert::TilingContext* context)
     workspaces[0] = device.GetLibApiWorkSpaceSize() + launch.workspaceBytes;
     context->SetTilingKey(launch.tilingKey);
     context->SetBlockDim(launch.tiling.coreNum);
+    // All cores start together or none: cores that have met in SyncAll must not wait for cores that another stream's call
+    // holds in a SyncAll of its own.
+    context->SetScheduleMode(kBatchMode);
     return ge::GRAPH_SUCCESS;
 }
 

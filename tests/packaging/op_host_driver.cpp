@@ -78,7 +78,8 @@ int main(int count, char** words)
     std::printf("infer_dtype %u\n", op->inferDataType_(&types));
     std::printf("dtypes %d,%d\n", types.outputs[0], types.outputs[1]);
     std::printf("tiling %u\n", op->aicore_.tiling(&tiling));
-    std::printf("key %llu\nblock_dim %u\n", static_cast<unsigned long long>(tiling.tilingKey), tiling.blockDim);
+    std::printf("key %llu\nblock_dim %u\nschedule_mode %u\n", static_cast<unsigned long long>(tiling.tilingKey),
+                tiling.blockDim, tiling.scheduleMode);
     std::printf("workspace %zu\n", tiling.workspaces.empty() ? size_t(0) : tiling.workspaces[0]);
     std::printf("data ");
     for (size_t i = 0; i < tiling.tiling.size_; ++i) {

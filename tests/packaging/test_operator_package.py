@@ -309,6 +309,7 @@ def test_shapes_and_tiling_are_those_of_every_other_door(ask, layout, dtype, sha
     plan = twin.Plan(request)
     assert bytes.fromhex(answer["data"]) == plan._data.raw
     assert int(answer["block_dim"]) == plan.core_num and int(answer["key"]) == plan.tiling_key
+    assert answer["schedule_mode"] == "1"  # batch mode: SyncAll on two streams would deadlock otherwise
     assert int(answer["workspace"]) == plan.workspace_bytes + (16 << 20)
 
 

@@ -108,8 +108,8 @@ def block_config(
         return BlockConfig(64, 64, 4, 3, ring=2, consumer_regs=200, programs_per_sm=2)
     if bulk_copies(block_cols, 128) or masked:
         return BlockConfig(128, 128, 8, 2, ring=2)
-    # Row copies: what binds is the producer's share of the issue slots. Some 180 instructions a step, since a lane looks up
-    # one key and its warp shares it (TFLOP/s at 128 x 1, ragged, even variable blocks: 520, 458, 540; with 577
+    # Row copies: what binds is the producer's share of the issue slots. Some 180 instructions a step, as a lane looks
+    # up one key and its warp shares it (TFLOP/s at 128 x 1, ragged, even variable blocks: 520, 458, 540; with 577
     # instructions 476, 389, 501). 64 keys a step: 476, 404, 473. Producers of 88 and of 56 registers: 528, 435, 535 and
     # 526, 446, 531. A third step in flight now changes nothing with keys in L2 (two: 522, 456, 538).
     return BlockConfig(128, 128, 8, 2, ring=3, consumer_regs=216, producer_regs=72)

@@ -96,11 +96,17 @@ public:
     }
     void SetTilingKey(uint64_t key) { tilingKey = key; }
     void SetBlockDim(uint32_t count) { blockDim = count; }
+    uint32_t SetScheduleMode(uint32_t mode)
+    {
+        scheduleMode = mode;
+        return 0;
+    }
 
     TilingData tiling;
     std::vector<size_t> workspaces;
     uint64_t tilingKey = 0;
     uint32_t blockDim = 0;
+    uint32_t scheduleMode = 0;
 };
 
 class InferShapeContext : public Node {
