@@ -50,3 +50,7 @@ def main() -> NoReturn:
     finally:
         if answered:
             signal.signal(signal.SIGINT, _leave)
+
+
+if __name__ == "__main__":
+    main()

@@ -184,6 +184,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.exit(2, "random_check.py: expected a CUDA GPU, and PyTorch sees none\n")
     kinds = (check_bsr, check_variable, check_prefill, check_sparse)
     failures = 0
     for i in range(options.count):

@@ -290,7 +290,7 @@ class BlockSparseAttentionWrapper(_PlannedWrapper):
         return_lse: bool = False,
         enable_pdl: bool | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """Block-sparse attention of q over k and v.
+        """Block-sparse attention of q over k and v. Runs of one plan must not overlap on two streams.
 
         Args:
             q: [M, num_qo_heads, head_dim]; k, v: [N, num_kv_heads, head_dim]; the planned dtypes. Strided inputs are
@@ -496,7 +496,7 @@ class VariableBlockSparseAttentionWrapper(_PlannedWrapper):
         return_lse: bool = False,
         enable_pdl: bool | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """Variable block-sparse attention of q over k and v.
+        """Variable block-sparse attention of q over k and v. Runs of one plan must not overlap on two streams.
 
         Args:
             q: [num_qo_heads, qo_len, head_dim]; k, v: [num_kv_heads, kv_len, head_dim]; the planned dtypes. Strided

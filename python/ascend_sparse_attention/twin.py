@@ -5,7 +5,7 @@
 out, what the twin's checker found (races, flags, bounds) and what its cycle model predicts. Nothing here is a
 measurement.
 
-The library behind it is built by ``cmake -S . -B build && cmake --build build --target asa_twin``, which leaves it in
+The library behind it is built by ``bash scripts/build_twin.sh``, which leaves it in
 ``ascend_sparse_attention/lib``; the environment variable ASA_TWIN_LIBRARY names another one.
 """
 
@@ -480,9 +480,7 @@ class TwinBackend:
         try:
             library()
         except OSError as error:
-            return (
-                f"libasa_twin.so ({error}); build it by `cmake -S . -B build && cmake --build build --target asa_twin`"
-            )
+            return f"libasa_twin.so ({error}); build it by `bash scripts/build_twin.sh`"
         return None
 
     def device_type(self) -> str:

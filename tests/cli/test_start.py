@@ -41,6 +41,12 @@ def test_version():
     assert (process.returncode, out.decode(), err) == (0, f"sfa {version}\n", b"")
 
 
+def test_module_without_installing():
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *sys.path])}
+    words = [sys.executable, "-m", MODULE, "--version"]
+    assert subprocess.run(words, env=env, capture_output=True, text=True, timeout=60).stdout.startswith("sfa ")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--help",), ("--version",), ("check", "-h"), ("env",), CHECK, (*CHECK, "--json", "/dev/stdout")],
