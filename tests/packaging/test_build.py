@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from build_tree import ROOT, TOOLKIT, copy_tree
-from pip._vendor.packaging.requirements import Requirement
+from packaging.requirements import Requirement
 
 
 def build(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
