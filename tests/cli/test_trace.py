@@ -136,7 +136,7 @@ def test_without_the_twin(sfa, monkeypatch):
     twin.library.cache_clear()
     code, _, err = sfa("trace", "cases.yaml", "--case", "one", "-o", "t.json")
     twin.library.cache_clear()
-    assert code == 2 and "libasa_twin.so" in err and "cmake" in err
+    assert code == 2 and "libasa_twin.so" in err and "scripts/build_twin.sh" in err
 
 
 # --- sfa check --schedule -------------------------------------------------------------------------------------------
