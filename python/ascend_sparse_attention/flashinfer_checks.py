@@ -322,15 +322,13 @@ def check_variable(
     for name in ("block_row_sz", "block_col_sz"):
         sizes = checked[name]
         host = sizes.to("cpu", torch.int64)
-        if (host < 0).any():
-            head, block = (int(i) for i in (host < 0).nonzero()[0])
-            raise ValueError(f"{name}: expected sizes >= 0, got {int(host[head, block])} at ({head}, {block})")
-        # Bounded one by one first: the sum of larger ones could leave int64.
-        if (host > _INT32_MAX).any():
-            head, block = (int(i) for i in (host > _INT32_MAX).nonzero()[0])
-            raise ValueError(
-                f"{name}: expected sizes of at most {_INT32_MAX}, got {int(host[head, block])} at ({head}, {block})"
-            )
+        # Bounded one by one before they are summed: the sum of larger ones could leave int64.
+        for wrong, expected in ((host < 0, ">= 0"), (host > _INT32_MAX, f"of at most {_INT32_MAX}")):
+            if wrong.any():
+                head, block = (int(i) for i in wrong.nonzero()[0])
+                raise ValueError(
+                    f"{name}: expected sizes {expected}, got {int(host[head, block])} at ({head}, {block})"
+                )
         sums = host.sum(dim=1)
         differ = (sums != sums[0]).nonzero()
         if differ.numel():

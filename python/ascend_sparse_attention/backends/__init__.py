@@ -118,8 +118,10 @@ def load(name: str) -> Backend:
     return backend
 
 
-def resolve(name: str, device: torch.device) -> Backend:
+def resolve(name: str, device: torch.device, argument: str = "query") -> Backend:
     """The backend that a call on `device` takes, checked to be usable.
+
+    `argument` is the tensor, by its name in the call, whose device it is.
 
     Raises:
         ValueError: unknown name, or a backend that does not take tensors of this device.
@@ -127,11 +129,11 @@ def resolve(name: str, device: torch.device) -> Backend:
     """
     if name == "auto":
         if device.type not in _MODULES:
-            raise ValueError(f"query: expected a tensor on cpu, cuda or npu, got {device}")
+            raise ValueError(f"{argument}: expected a tensor on cpu, cuda or npu, got {device}")
         name = device.type
     backend = load(name)
     if backend.device_type() != device.type:
-        raise ValueError(f"backend: {name} expects tensors on {backend.device_type()}, got query on {device}")
+        raise ValueError(f"backend: {name} expects tensors on {backend.device_type()}, got {argument} on {device}")
     return usable(name)
 
 
@@ -163,7 +165,7 @@ def check_block_name(name: object) -> str:
 def resolve_block(name: str, device: torch.device, what: str, argument: str) -> BlockBackend:
     """The backend that `what` (words, for messages) takes on `device`, checked to be usable and able.
 
-    `argument` is the tensor, by its name in the call, whose device it is.
+    `argument` as of `resolve`.
 
     Raises:
         ValueError: unknown name, or a backend that does not take tensors of this device.
@@ -180,10 +182,6 @@ def resolve_block(name: str, device: torch.device, what: str, argument: str) -> 
         candidate: Any = load(name)
         if not all(hasattr(candidate, method) for method in _BLOCK_METHODS):
             raise NotImplementedError(f"backend {name} has no {what} yet; cpu and cuda have")
-    if name == "auto":
-        raise ValueError(f"{argument}: expected a tensor on cpu, cuda or npu, got {device}")
-    backend: Any = load(name)
-    if backend.device_type() != device.type:
-        raise ValueError(f"backend: {name} expects tensors on {backend.device_type()}, got {argument} on {device}")
-    result: BlockBackend = usable(name)  # type: ignore[assignment]
+    backend: Any = resolve(name, device, argument)
+    result: BlockBackend = backend
     return result
